@@ -1,0 +1,97 @@
+// What routers, UCIe and inter-SIP hops exchange: packets of a message, in a protocol of their own.
+#pragma once
+
+#include <kb/tlm_if/flit_train.h>
+#include <kb/tlm_if/route.h>
+
+#include <cstdint>
+#include <memory>
+#include <tlm>
+#include <vector>
+
+namespace kb {
+
+struct LaunchMessage;
+
+/// One message: a request, a data train or a control message. Lives in the pool of the end point that
+/// created it, from injection to delivery of its last packet.
+struct Message {
+  enum class Kind : std::uint8_t {
+    read_request,    // control, forward
+    read_data,       // data, back
+    write_data,      // data, forward
+    write_response,  // control, back
+    launch,          // control: a launch or its completion
+  };
+  Kind kind = Kind::read_request;
+  const Route* route = nullptr;
+  VirtualChannel vc = VirtualChannel::compute;
+  std::uint64_t bytes = 0;         // of payload; 0 for control messages
+  std::uint64_t flit_bytes = 256;
+  tlm::tlm_generic_payload* trans = nullptr;  // memory messages; the creator holds a reference
+  LaunchMessage* launch = nullptr;            // launch messages
+  std::uint64_t context = 0;       // the creator's own; returned in the response
+  std::uint32_t packets = 0;       // in all
+  std::uint32_t delivered = 0;     // packets that have reached the far end
+  Ps injected = 0;                 // when its head left the creator, for latency breakdowns
+
+  bool is_data() const { return kind == Kind::read_data || kind == Kind::write_data; }
+};
+
+/// A packet: consecutive flits of one message. `train` holds the flits' arrival at the present input port
+/// (the time at which the last bit of each is there); a control packet has one "flit" of no length.
+struct Packet {
+  Message* message = nullptr;
+  std::uint32_t index = 0;        // in its message
+  std::uint32_t hop = 0;          // hops of the route already taken
+  std::uint32_t first_flit = 0;   // of the message
+  std::uint64_t last_flit_bytes = 0;  // bytes of this packet's last flit, as links see them
+  FlitTrain train;
+  bool last() const;
+};
+
+inline bool Packet::last() const { return index + 1 == message->packets; }
+
+/// Phase of the packet protocol: there is only one, the hand-over of a packet to the next node.
+enum class PacketPhase : std::uint8_t { send };
+
+/// Protocol traits of the packet network. nb_transport_fw(packet, send, delay) announces a packet whose head
+/// arrives at now + delay; ownership passes to the callee, which answers TLM_ACCEPTED. There is no backward
+/// path: router queues are unbounded.
+struct PacketProtocol {
+  using tlm_payload_type = Packet;
+  using tlm_phase_type = PacketPhase;
+};
+using PacketFwIf = tlm::tlm_fw_nonblocking_transport_if<Packet, PacketPhase>;
+using PacketBwIf = tlm::tlm_bw_nonblocking_transport_if<Packet, PacketPhase>;
+using PacketInitiatorSocket =
+    tlm::tlm_base_initiator_socket<32, PacketFwIf, PacketBwIf, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+using PacketTargetSocket = tlm::tlm_base_target_socket<32, PacketFwIf, PacketBwIf, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+
+/// Free list of objects that are recycled, never freed before the pool. Counts what is out.
+template <typename T>
+class ObjectPool {
+ public:
+  T* take() {
+    if (free_.empty()) {
+      owned_.push_back(std::make_unique<T>());
+      free_.push_back(owned_.back().get());
+    }
+    T* t = free_.back();
+    free_.pop_back();
+    ++out_;
+    return t;
+  }
+  void give(T* t) {
+    free_.push_back(t);
+    --out_;
+  }
+  std::size_t out() const { return out_; }
+
+ private:
+  std::vector<std::unique_ptr<T>> owned_;
+  std::vector<T*> free_;
+  std::size_t out_ = 0;
+};
+
+}  // namespace kb
