@@ -1,6 +1,8 @@
 // Typed parameters of a bench: declared with default, range and words, parsed once, checked before the run.
 #pragma once
 
+#include <kb/tlm_if/text.h>
+
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -65,8 +67,5 @@ class Params {
   const Item& find(const std::string& name) const;
   std::vector<Item> items_;
 };
-
-/// The candidate with the smallest edit distance to `name`; empty when there is none at all.
-std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates);
 
 }  // namespace kb

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kb/modules/params.h>
+#include <kb/tlm_if/text.h>
 
 #include <iosfwd>
 #include <string>
@@ -31,6 +32,7 @@ struct CubeConfig {
   RouterPos m_cpu_router{0, 2};
   RouterPos sram_router{3, 0};
   double m_cpu_overhead_ns = 5.0;
+  double m_cpu_link_mm = 0.0;
   std::string m_cpu_impl = kBuiltin;
   std::vector<std::uint32_t> ucie_rows{0, 1, 4, 5};  // rows of the E and W connections, connection i at entry i
   std::vector<std::uint32_t> ucie_cols{0, 1, 4, 5};  // columns of the N and S connections
@@ -43,11 +45,15 @@ struct CubeConfig {
 struct IoConfig {
   double pcie_ep_overhead_ns = 5.0;
   double pcie_ep_bw_gbs = 128;  // link pcie_ep - io_noc
+  double pcie_ep_link_mm = 0.0;
   double ual_ep_overhead_ns = 5.0;
-  double ual_ep_bw_gbs = 128;
+  double ual_ep_bw_gbs = 128;  // link ual_ep - io_noc
+  double ual_ep_link_mm = 0.0;
   double io_cpu_overhead_ns = 10.0;
+  double io_cpu_link_mm = 0.0;
   double io_noc_overhead_ns = 0.0;
   std::uint32_t phys = 4;  // PHY p joins cube p of the first cube row
+  double phy_link_mm = 0.0;  // io_noc to the cube's UCIe port
   std::string pcie_ep_impl = kBuiltin;
   std::string ual_ep_impl = kBuiltin;
   std::string io_cpu_impl = kBuiltin;
@@ -109,12 +115,24 @@ void validate_config(const SystemConfig& config, const std::string& origin = "co
 /// Writes the effective configuration as YAML that load_config reads back to the same machine.
 std::string dump_config(const SystemConfig& config);
 
+/// One topology key, for messages, documentation and shell completion.
+struct ConfigKeyInfo {
+  std::string key;            // dotted
+  std::string default_value;  // as YAML
+  std::string allowed;
+  std::string unit;  // "" where there is none
+  std::string doc;
+};
+/// All topology keys in the order of the dump.
+std::vector<ConfigKeyInfo> describe_config_keys();
+
+/// Columns and rows of the mesh or torus of SIPs; where the configuration leaves them open, the most
+/// square grid that is at least as wide as high.
+std::pair<std::uint32_t, std::uint32_t> fabric_shape(const SystemConfig& config);
+
 /// Whether `key` (dotted) names a topology key, for telling `--set` targets apart.
 bool is_config_key(const std::string& key);
-/// All dotted topology keys, sorted, for messages and shell completion.
+/// All dotted topology keys, sorted.
 std::vector<std::string> config_keys();
-
-/// The entry of `names` nearest to `name` by edit distance, or "" if none is near.
-std::string nearest_name(const std::string& name, const std::vector<std::string>& names);
 
 }  // namespace kb

@@ -1,0 +1,12 @@
+// Small text helpers for error messages.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace kb {
+
+/// The candidate with the smallest edit distance to `name`; empty when there is none at all.
+std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates);
+
+}  // namespace kb
