@@ -1,0 +1,7 @@
+#include <kb/platform/version.h>
+
+namespace kb {
+
+const char* version() { return KB_VERSION; }
+
+}  // namespace kb

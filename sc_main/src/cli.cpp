@@ -1,0 +1,68 @@
+#include <kb/cli/cli.h>
+
+#include "commands.h"
+
+#include <kb/platform/version.h>
+#include <kb/tlm_if/text.h>
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <fmt/format.h>
+
+namespace kb {
+
+namespace {
+
+/// The first word that is neither an option nor a command, for "unknown command" messages.
+std::string unknown_command(int argc, char** argv, const std::vector<std::string>& names) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  for (const auto& n : names)
+    if (n == argv[1]) return {};
+  return argv[1];
+}
+
+}  // namespace
+
+int run_cli(int argc, char** argv, const BenchRegistry& benches) {
+  CLI::App app{"kernbench: a transaction-level model of an accelerator built out of HBM cubes"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", version());
+  app.footer(
+      "Examples:\n"
+      "  kernbench run --topology topologies/one_pe.yaml --bench gemm --set bench.M=1024\n"
+      "  kernbench run --topology topologies/one_pe.yaml --bench gqa-decode-long --mode data --trace vcd --out out\n"
+      "  kernbench describe gqa-decode-long\n"
+      "  kernbench validate --topology topologies/default.yaml --dump\n"
+      "Exit codes: 0 done; 1 wrong result; 2 bad input; 3 found during simulation; 4 I/O; 130 interrupted.");
+
+  cli::CliContext ctx{benches, argc > 0 ? argv[0] : "kernbench"};
+  cli::add_run(app, ctx);
+  cli::add_list(app, ctx);
+  cli::add_describe(app, ctx);
+  cli::add_validate(app, ctx);
+  cli::add_replay(app, ctx);
+
+  std::vector<std::string> names;
+  for (const auto* sub : app.get_subcommands(nullptr)) names.push_back(sub->get_name());
+  if (const std::string word = unknown_command(argc, argv, names); !word.empty()) {
+    fmt::print(stderr, "kernbench: found command '{}'; did you mean '{}'? (kernbench --help lists all)\n", word,
+               nearest_name(word, names));
+    return static_cast<int>(ExitCode::bad_input);
+  }
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
+  } catch (const Error& e) {
+    fmt::print(stderr, "kernbench: {}\n", e.what());
+    return static_cast<int>(e.code());
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "kernbench: {}\n", e.what());
+    return static_cast<int>(ExitCode::model_error);
+  }
+  return static_cast<int>(ctx.exit_code);
+}
+
+}  // namespace kb

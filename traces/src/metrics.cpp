@@ -1,0 +1,55 @@
+#include <kb/traces/metrics.h>
+
+namespace kb {
+
+const std::vector<MetricDefinition>& metric_definitions() {
+  static const std::vector<MetricDefinition> kMetrics = {
+      {"latency_ns", "ns",
+       "kernel time: common start of the launch to the last PE done, dispatch included, launch and host copies not; "
+       "dma-contention and probe: first DMA issue to last DMA completion; h2d: message at the host port to write "
+       "response; d2h: to the last byte"},
+      {"wall_s", "s", "real time of the simulation, setup and data pass included"},
+      {"sim.activations", "count", "processes that the SystemC kernel woke"},
+      {"sim.tile_stages", "count", "stages of tile tokens finished by engines, prologue and epilogue stages included"},
+      {"sim.messages", "count", "messages delivered by the fabric: requests, data trains, responses, launches"},
+      {"sim.peak_rss_mb", "MiB", "largest resident memory of the process"},
+      {"dispatch.cycles_total", "cycles", "cpu cycles spent issuing commands, over all PEs"},
+      {"dispatch.cycles_max_pe", "cycles", "the same on the PE that spent most"},
+      {"dispatch.bytes_total", "bytes", "logical size of all commands issued"},
+      {"dispatch.commands", "count", "commands issued, by kind"},
+      {"dma.reads", "count", "transfers of the DMA read engines"},
+      {"dma.read_bytes", "bytes", "bytes of these transfers"},
+      {"dma.writes", "count", "transfers of the DMA write engines"},
+      {"dma.write_bytes", "bytes", "bytes of these transfers"},
+      {"ipcq.sends", "count", "messages handed to queue engines; a split send counts each segment"},
+      {"ipcq.recvs", "count", "messages taken out of queues"},
+      {"ipcq.bytes", "bytes", "payload of the messages sent"},
+      {"engines.*.busy_ns", "ns", "time in which the engine worked, summed over the PEs of the launch"},
+      {"engines.*.stall_ns", "ns",
+       "time in which work was coming but could not start, by cause: operands_dma, operands_fetch, operands_gemm, "
+       "operands_math, operands_ipcq (the next operand is still at that engine), hazard (an earlier command "
+       "conflicts), buffer (no free tile buffer or accumulator), engine (queued behind other work), credit (no free "
+       "slot at the peer), command_queue (scheduler overhead or queue_depth commands in flight), dispatch (the cpu "
+       "has not issued the command yet)"},
+      {"engines.*.idle_ns", "ns", "time in which no further work came; busy + stalls + idle = kernel time x PEs"},
+      {"engines.*.utilization", "1", "busy_ns / (kernel time x PEs of the launch), between 0 and 1"},
+      {"engines.gemm.macs_useful", "MAC", "M*K*N of every tile step, exactly"},
+      {"engines.gemm.macs_padded", "MAC", "slots of the MAC array occupied, ragged edges padded to its shape"},
+      {"bounds.compute_ns", "ns", "largest MAC-array or vector time of any PE for its own work"},
+      {"bounds.memory_ns", "ns",
+       "largest, over HBM channels and links, of the bytes that any plan must move (each operand byte once per "
+       "required read) / bandwidth"},
+      {"bounds.tcm_ns", "ns", "largest, over PEs and the two TCM channels, of the bytes of FETCH, STORE and queue slots / bandwidth"},
+      {"bounds.dispatch_ns", "ns", "largest dispatch time of any PE"},
+      {"bounds.serial_ns", "ns", "over all PEs the sum of dispatch, overheads, path latencies and uncontended stage times"},
+      {"bounds.bound_by", "-", "the largest of compute, memory, tcm and dispatch"},
+      {"bounds.ratio", "1", "latency / the largest bound; below 1 is a fault of the model and ends the run with exit code 3"},
+      {"numerics.max_abs_err", "value", "largest absolute difference from the double-precision reference"},
+      {"numerics.rel_rmse", "1", "root mean square error / root mean square of the reference"},
+      {"numerics.tolerance", "1", "largest rel_rmse that passes"},
+      {"numerics.pass", "-", "rel_rmse within tolerance, and no NaN or inf on either side"},
+  };
+  return kMetrics;
+}
+
+}  // namespace kb
