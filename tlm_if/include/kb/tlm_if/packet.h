@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kb/tlm_if/flit_train.h>
+#include <kb/tlm_if/protocol_if.h>
 #include <kb/tlm_if/route.h>
 
 #include <cstdint>
@@ -12,6 +13,16 @@
 namespace kb {
 
 struct LaunchMessage;
+struct Packet;
+
+/// Who created a message. Gets each of its packets back from the node that consumes it at the end of the
+/// route, and with the last one the message itself.
+class MessageOwner {
+ public:
+  virtual ~MessageOwner() = default;
+  /// Recycles the packet (its message as well, once all packets are back). Append and recycle only.
+  virtual void packet_consumed(Packet& packet) = 0;
+};
 
 /// One message: a request, a data train or a control message. Lives in the pool of the end point that
 /// created it, from injection to delivery of its last packet.
@@ -30,6 +41,7 @@ struct Message {
   std::uint64_t flit_bytes = 256;
   tlm::tlm_generic_payload* trans = nullptr;  // memory messages; the creator holds a reference
   LaunchMessage* launch = nullptr;            // launch messages
+  MessageOwner* owner = nullptr;
   std::uint64_t context = 0;       // the creator's own; returned in the response
   std::uint32_t packets = 0;       // in all
   std::uint32_t delivered = 0;     // packets that have reached the far end
@@ -62,11 +74,9 @@ struct PacketProtocol {
   using tlm_payload_type = Packet;
   using tlm_phase_type = PacketPhase;
 };
-using PacketFwIf = tlm::tlm_fw_nonblocking_transport_if<Packet, PacketPhase>;
-using PacketBwIf = tlm::tlm_bw_nonblocking_transport_if<Packet, PacketPhase>;
-using PacketInitiatorSocket =
-    tlm::tlm_base_initiator_socket<32, PacketFwIf, PacketBwIf, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
-using PacketTargetSocket = tlm::tlm_base_target_socket<32, PacketFwIf, PacketBwIf, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+using PacketFwIf = ProtocolFwIf<PacketProtocol>;
+using PacketInitiatorSocket = OneWayInitiatorSocket<PacketProtocol, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+using PacketTargetSocket = ProtocolTargetSocket<PacketProtocol, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
 
 /// Free list of objects that are recycled, never freed before the pool. Counts what is out.
 template <typename T>
