@@ -25,9 +25,9 @@ class FreshContext {
   }
 
   ~FreshContext() {
-    BOOST_CHECK_MESSAGE(warnings() - warnings_before_ == expected_warnings_,
-                        "SystemC issued " << warnings() - warnings_before_ << " warnings, expected "
-                                          << expected_warnings_);
+    BOOST_CHECK_MESSAGE(
+        warnings() - warnings_before_ == expected_warnings_,
+        "SystemC issued " << warnings() - warnings_before_ << " warnings, expected " << expected_warnings_);
     context_.reset();
     sc_core::sc_curr_simcontext = outer_;
     sc_core::sc_default_global_context = outer_default_;
@@ -43,9 +43,9 @@ class FreshContext {
   /// sc_start returns silently on a deadlock.
   static void run_to_stop() {
     sc_core::sc_start();
-    BOOST_REQUIRE_MESSAGE(sc_core::sc_get_status() == sc_core::SC_STOPPED,
-                          "the simulation ran out of events at " << sc_core::sc_time_stamp()
-                                                                 << " before anything called sc_stop");
+    BOOST_REQUIRE_MESSAGE(sc_core::sc_get_status() == sc_core::SC_STOPPED, "the simulation ran out of events at "
+                                                                               << sc_core::sc_time_stamp()
+                                                                               << " before anything called sc_stop");
   }
 
  private:

@@ -3,7 +3,11 @@
 #include <systemc>
 
 namespace {
-bool init_unit_test() { return true; }
+bool init_unit_test() {
+  return true;
+}
 }  // namespace
 
-int sc_main(int argc, char* argv[]) { return boost::unit_test::unit_test_main(&init_unit_test, argc, argv); }
+int sc_main(int argc, char* argv[]) {
+  return boost::unit_test::unit_test_main(&init_unit_test, argc, argv);
+}

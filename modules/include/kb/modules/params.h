@@ -75,12 +75,21 @@ struct MmuParams {
   double tlb_overhead_ns = 0.0;
 };
 
+/// The memory behind a queue's slots, by BufferKind; sram and hbm also pay the path from the PE to the bank.
+struct IpcqBufferParams {
+  double bw_gbs = 0;
+  double access_ns = 0;
+};
+
 struct IpcqParams {
   std::string impl = kBuiltin;
   std::uint32_t slots = 4;
   std::uint64_t slot_bytes = 4096;
   std::uint64_t credit_bytes = 16;
   BufferKind buffer_kind = BufferKind::tcm;
+  IpcqBufferParams tcm{512, 0.0};
+  IpcqBufferParams sram{512, 2.0};
+  IpcqBufferParams hbm{256, 6.0};
 };
 
 struct CostModelParams {
