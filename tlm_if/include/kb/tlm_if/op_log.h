@@ -61,6 +61,7 @@ struct OpRecord {
   Ps path_ps = 0;               // uncontended time of the same operation, for bounds
   std::uint64_t message = 0;    // ipcq: message number within (receiver, direction)
   std::uint32_t peer = kNoPe;   // ipcq: rank of the other PE
+  Direction arrives = Direction::N;  // ipcq: the queue's direction as the receiver names it
   // launch, command: block choice of the planner
   std::uint32_t block_m = 0, block_n = 0;
   bool m_outer = true;
