@@ -42,4 +42,10 @@ class IoError : public Error {
   explicit IoError(const std::string& what) : Error(ExitCode::io_error, what) {}
 };
 
+/// The user asked the run to stop.
+class Interrupted : public Error {
+ public:
+  explicit Interrupted(const std::string& what) : Error(ExitCode::interrupted, what) {}
+};
+
 }  // namespace kb
