@@ -16,7 +16,9 @@ enum class ArgKind { tensor, number, type };
 
 namespace {
 
-constexpr unsigned bit(OpScope s) { return 1u << static_cast<unsigned>(s); }
+constexpr unsigned bit(OpScope s) {
+  return 1u << static_cast<unsigned>(s);
+}
 constexpr unsigned kLinear = bit(OpScope::k_tile) | bit(OpScope::output_tile) | bit(OpScope::kernel);
 constexpr unsigned kOncePerElement = bit(OpScope::output_tile) | bit(OpScope::kernel);
 
@@ -45,7 +47,9 @@ constexpr EpilogueRule kEpilogueRules[] = {
     {"cast", "dtype", ArgKind::type, OpScope::output_tile, kOncePerElement, "cast"},
 };
 
-std::string describe(const TensorHandle& h) { return h.shape.str() + " " + kb::name_of(h.dtype); }
+std::string describe(const TensorHandle& h) {
+  return h.shape.str() + " " + kb::name_of(h.dtype);
+}
 
 const char* name_of(ArgKind k) {
   return k == ArgKind::tensor ? "a tensor" : k == ArgKind::number ? "a number" : "a dtype";
@@ -70,8 +74,9 @@ const NamedArg* find_arg(const std::vector<NamedArg>& args, const std::string& n
 }
 
 std::string expectation(const EpilogueRule& rule) {
-  return rule.arg == nullptr ? std::string(rule.op) + "()"
-                             : std::string(rule.op) + "(" + rule.arg + "), " + rule.arg + " being " + name_of(rule.kind);
+  return rule.arg == nullptr
+             ? std::string(rule.op) + "()"
+             : std::string(rule.op) + "(" + rule.arg + "), " + rule.arg + " being " + name_of(rule.kind);
 }
 
 std::string scopes_of(const EpilogueRule& rule) {
@@ -120,7 +125,8 @@ Handle Context::composite(const Composite& c) {
   } else {
     lower_math_head(l, c);
   }
-  const auto gemms = std::count_if(l.command.ops.begin(), l.command.ops.end(), [](const OpSpec& op) { return op.kind == "gemm"; });
+  const auto gemms =
+      std::count_if(l.command.ops.begin(), l.command.ops.end(), [](const OpSpec& op) { return op.kind == "gemm"; });
   if (gemms > 1) fail(l.call, std::to_string(gemms) + " GEMMs in one list", "at most one GEMM");
 
   TensorHandle out;
@@ -138,7 +144,8 @@ void Context::lower_prologue(Lowering& l, const Composite& c) {
     const Recipe* recipe = recipes_.find(item.recipe);
     const std::string where = l.call + ", recipe " + item.recipe;
     if (recipe == nullptr)
-      fail(l.call, "unknown recipe " + item.recipe, join(recipes_.names()) + " (nearest: " + nearest_name(item.recipe, recipes_.names()) + ")");
+      fail(l.call, "unknown recipe " + item.recipe,
+           join(recipes_.names()) + " (nearest: " + nearest_name(item.recipe, recipes_.names()) + ")");
 
     std::vector<std::string> expected;
     for (const auto& o : recipe->operands) expected.push_back(o.name);
@@ -159,7 +166,8 @@ void Context::lower_prologue(Lowering& l, const Composite& c) {
       if (h->space() != Space::tcm)
         fail(where, "prologue operand " + o.name + " " + describe(h->raw()) + " in " + kb::name_of(h->space()),
              "prologue operands in TCM; tl.load brings them there");
-      if (h->shape().numel() == 0) fail(where, "operand " + o.name + " of shape " + h->shape().str(), "dimensions of 1 and above");
+      if (h->shape().numel() == 0)
+        fail(where, "operand " + o.name + " of shape " + h->shape().str(), "dimensions of 1 and above");
       if (o.access == Access::read_write && !h->raw().dense())
         fail(where, "operand " + o.name + " as a view that is not dense", "a dense tensor, since the recipe writes it");
       tensors[o.name] = o.access == Access::read_write ? h->raw() : dense_operand(where, *h);
@@ -179,7 +187,8 @@ void Context::lower_prologue(Lowering& l, const Composite& c) {
         throw ModelError(where + " on " + pe_.name() + ": " + e.what());
       }
     }
-    for (const auto& slot : recipe->scratch) tensors[slot.name] = fresh(where, slot.shape(rule_args), slot.dtype(rule_args));
+    for (const auto& slot : recipe->scratch)
+      tensors[slot.name] = fresh(where, slot.shape(rule_args), slot.dtype(rule_args));
 
     for (const auto& step : recipe->steps) {
       OpSpec op;
@@ -194,8 +203,11 @@ void Context::lower_prologue(Lowering& l, const Composite& c) {
     for (const auto& o : recipe->operands)
       if (o.access == Access::read_write) l.read_write(tensors.at(o.name));
     if (!recipe->primary_out.empty()) {
-      if (c.head_ != "gemm") fail(where, "a primary output in front of a math head", "a GEMM head, whose operand a it becomes");
-      if (c.a_ || l.primary) fail(where, "operand a of the GEMM bound twice", "either the recipe's primary output " + recipe->primary_out + " or an operand a");
+      if (c.head_ != "gemm")
+        fail(where, "a primary output in front of a math head", "a GEMM head, whose operand a it becomes");
+      if (c.a_ || l.primary)
+        fail(where, "operand a of the GEMM bound twice",
+             "either the recipe's primary output " + recipe->primary_out + " or an operand a");
       l.primary = tensors.at(recipe->primary_out);
     }
   }
@@ -216,7 +228,8 @@ void Context::lower_gemm_head(Lowering& l, const Composite& c) {
 
   OpSpec op = gemm_op(a, b, l.dims);
   op.scope = OpScope::output_tile;
-  op.out = destination(l.call, Dest{c.out_, c.out_ ? c.out_dtype_ : std::nullopt}, Shape{l.dims.m, l.dims.n}, default_dtype);
+  op.out =
+      destination(l.call, Dest{c.out_, c.out_ ? c.out_dtype_ : std::nullopt}, Shape{l.dims.m, l.dims.n}, default_dtype);
   if (op.out.space == Space::sram) fail(l.call, "out in sram", "an output in TCM or HBM");
   for (const auto& o : op.operands)
     if (range_of(o.handle).overlaps(range_of(op.out)))
@@ -269,10 +282,14 @@ void Context::lower_gemm_epilogue(Lowering& l, const EpilogueItem& item) {
     const std::int64_t k_tiles = cdiv<std::int64_t>(l.dims.k, machine().tile[1]);
     std::vector<Shape> allowed;
     const Shape row{1, l.dims.n}, whole{l.dims.m, l.dims.n};
-    if (item.op == "bias") allowed = {Shape{l.dims.n}, row};
-    else if (item.op == "dequant") allowed = op.scope == OpScope::k_tile ? std::vector<Shape>{Shape{k_tiles, 1}, Shape{k_tiles, l.dims.n}, Shape{1, 1}, row}
-                                                                        : std::vector<Shape>{Shape{1, 1}, row};
-    else allowed = {whole};
+    if (item.op == "bias")
+      allowed = {Shape{l.dims.n}, row};
+    else if (item.op == "dequant")
+      allowed = op.scope == OpScope::k_tile
+                    ? std::vector<Shape>{Shape{k_tiles, 1}, Shape{k_tiles, l.dims.n}, Shape{1, 1}, row}
+                    : std::vector<Shape>{Shape{1, 1}, row};
+    else
+      allowed = {whole};
     if (std::find(allowed.begin(), allowed.end(), h.shape()) == allowed.end()) {
       std::vector<std::string> texts;
       for (const auto& s : allowed) texts.push_back(s.str());
@@ -280,7 +297,8 @@ void Context::lower_gemm_epilogue(Lowering& l, const EpilogueItem& item) {
     }
     const TensorHandle operand = dense_operand(where, h);
     if (range_of(operand).overlaps(range_of(out))) {
-      if (!same_place(operand, out)) fail(where, std::string("operand ") + rule.arg + " over part of out", "out itself, or a tensor apart from it");
+      if (!same_place(operand, out))
+        fail(where, std::string("operand ") + rule.arg + " over part of out", "out itself, or a tensor apart from it");
       l.read_write(out);
     }
     op.operands = {{rule.arg, operand}};
@@ -292,7 +310,9 @@ void Context::lower_gemm_epilogue(Lowering& l, const EpilogueItem& item) {
 
   if (op.scope == OpScope::kernel) {
     // After the loop the operation works on the whole stored output, as any element-wise operation would.
-    if (out.space != Space::tcm) fail(where, std::string("scope kernel with out in ") + kb::name_of(out.space), "an output in TCM, or scope output_tile");
+    if (out.space != Space::tcm)
+      fail(where, std::string("scope kernel with out in ") + kb::name_of(out.space),
+           "an output in TCM, or scope output_tile");
     if (item.op == "cast") fail(where, "scope kernel", "output_tile; tl.cast converts a stored tensor");
     OpSpec whole;
     whole.kind = rule.math;

@@ -11,9 +11,13 @@ namespace kb::tl {
 
 namespace {
 
-std::string describe(const TensorHandle& h) { return h.shape.str() + " " + kb::name_of(h.dtype); }
+std::string describe(const TensorHandle& h) {
+  return h.shape.str() + " " + kb::name_of(h.dtype);
+}
 
-bool is_whole(double v) { return v == std::floor(v); }
+bool is_whole(double v) {
+  return v == std::floor(v);
+}
 
 }  // namespace
 
@@ -70,7 +74,8 @@ Handle Context::resident(std::uint64_t offset, const Shape& shape, DType dtype) 
 TensorHandle Context::fresh(const std::string& call, const Shape& shape, DType dtype) {
   const auto count = static_cast<std::uint64_t>(shape.numel());
   if (count > std::uint64_t{1} << 60)
-    fail(call, "a tensor of shape " + shape.str(), "one that fits scratch, " + std::to_string(arena_.capacity()) + " B");
+    fail(call, "a tensor of shape " + shape.str(),
+         "one that fits scratch, " + std::to_string(arena_.capacity()) + " B");
   const std::uint64_t offset = arena_.allocate(count * size_of(dtype), call + " on " + pe_.name());
   TensorHandle h = make_handle(++last_id_, shape, dtype, Space::tcm, offset, true);
   h.scope = arena_.innermost();
@@ -78,7 +83,9 @@ TensorHandle Context::fresh(const std::string& call, const Shape& shape, DType d
   return h;
 }
 
-Handle Context::empty(const Shape& shape, DType dtype) { return wrap(fresh("tl.empty", shape, dtype)); }
+Handle Context::empty(const Shape& shape, DType dtype) {
+  return wrap(fresh("tl.empty", shape, dtype));
+}
 
 // ---- checks ---------------------------------------------------------------------------------------------------
 
@@ -87,7 +94,8 @@ void Context::check_use(const std::string& call, const Handle& h) {
   if (&h.context() != this) fail(call, "a handle of another PE", "handles of this PE; send and recv move data");
   const TensorHandle& raw = h.raw();
   if (raw.scope != 0 && !arena_.alive(raw.scope))
-    fail(call, "a handle " + describe(raw) + " whose scratch scope (number " + std::to_string(raw.scope) + ") has ended",
+    fail(call,
+         "a handle " + describe(raw) + " whose scratch scope (number " + std::to_string(raw.scope) + ") has ended",
          "handles of open scopes; copy_to keeps a value");
   if (!pending_recvs_.empty()) settle(range_of(raw), call.c_str());
 }
@@ -104,16 +112,17 @@ void Context::settle(const AddressRange& range, const char* why) {
 }
 
 void Context::settle(CommandId id) {
-  pending_recvs_.erase(std::remove_if(pending_recvs_.begin(), pending_recvs_.end(),
-                                      [id](const PendingRecv& p) { return p.id == id; }),
-                       pending_recvs_.end());
+  pending_recvs_.erase(
+      std::remove_if(pending_recvs_.begin(), pending_recvs_.end(), [id](const PendingRecv& p) { return p.id == id; }),
+      pending_recvs_.end());
 }
 
 TensorHandle Context::math_operand(const std::string& call, const Handle& h) {
   check_use(call, h);
   const TensorHandle& raw = h.raw();
   if (raw.space != Space::tcm)
-    fail(call, "operand " + describe(raw) + " in " + kb::name_of(raw.space), "operands in TCM; tl.load brings them there");
+    fail(call, "operand " + describe(raw) + " in " + kb::name_of(raw.space),
+         "operands in TCM; tl.load brings them there");
   if (raw.shape.numel() == 0) fail(call, "operand of shape " + raw.shape.str(), "dimensions of 1 and above");
   return is_transposed(raw) ? dense_operand(call, h) : raw;
 }
@@ -122,7 +131,8 @@ TensorHandle Context::dense_operand(const std::string& call, const Handle& h) {
   check_use(call, h);
   TensorHandle raw = h.raw();
   if (raw.space != Space::tcm)
-    fail(call, "operand " + describe(raw) + " in " + kb::name_of(raw.space), "operands in TCM; tl.load brings them there");
+    fail(call, "operand " + describe(raw) + " in " + kb::name_of(raw.space),
+         "operands in TCM; tl.load brings them there");
   if (raw.dense()) return raw;
   OpSpec op;
   op.has_out = true;
@@ -144,7 +154,8 @@ Context::GemmOperand Context::gemm_operand(const std::string& call, const char* 
   if (raw.space == Space::sram) fail(call, std::string("operand ") + name + " in sram", "operands in TCM or HBM");
   if (raw.dense()) return {raw, trans};
   if (is_transposed(raw)) return {stored_form(raw), !trans};
-  if (raw.space != Space::tcm) fail(call, std::string("operand ") + name + " as a repeated view in HBM", "a dense tensor");
+  if (raw.space != Space::tcm)
+    fail(call, std::string("operand ") + name + " as a repeated view in HBM", "a dense tensor");
   return {dense_operand(call, h), trans};
 }
 
@@ -215,8 +226,8 @@ Context::HeadDims Context::check_gemm(const std::string& call, const GemmOperand
     return o.trans ? Shape{s[1], s[0]} : s;
   };
   const Shape sa = logical(a), sb = logical(b);
-  const std::string found = "a " + sa.str() + " " + kb::name_of(a.handle.dtype) + " x b " + sb.str() + " " +
-                            kb::name_of(b.handle.dtype);
+  const std::string found =
+      "a " + sa.str() + " " + kb::name_of(a.handle.dtype) + " x b " + sb.str() + " " + kb::name_of(b.handle.dtype);
   if (sa[1] != sb[0]) fail(call, found, "a [M, K] x b [K, N] with one K");
   if (a.handle.dtype != b.handle.dtype) fail(call, found, "operands of one dtype");
   if (a.handle.dtype == DType::i32) fail(call, found, "f16, bf16, f32 or i8");
@@ -228,7 +239,8 @@ OpSpec Context::gemm_op(const GemmOperand& a, const GemmOperand& b, const HeadDi
   OpSpec op;
   op.kind = "gemm";
   op.operands = {{"a", a.handle}, {"b", b.handle}};
-  op.extra = {{"m", static_cast<double>(dims.m)}, {"k", static_cast<double>(dims.k)}, {"n", static_cast<double>(dims.n)}};
+  op.extra = {
+      {"m", static_cast<double>(dims.m)}, {"k", static_cast<double>(dims.k)}, {"n", static_cast<double>(dims.n)}};
   op.trans_a = a.trans;
   op.trans_b = b.trans;
   op.has_out = true;
@@ -259,8 +271,8 @@ void Context::wait(const Handle& h) {
 
 // ---- element-wise ---------------------------------------------------------------------------------------------
 
-Context::MathResult Context::build_math(const std::string& call, const std::string& kind,
-                                        const NamedHandles& operands, std::vector<Scalar> extra) {
+Context::MathResult Context::build_math(const std::string& call, const std::string& kind, const NamedHandles& operands,
+                                        std::vector<Scalar> extra) {
   MathResult r;
   r.op.kind = kind;
   std::optional<DType> widest;
@@ -303,20 +315,35 @@ Handle Context::elementwise(const std::string& call, const std::string& kind, co
   MathResult r = build_math(call, kind, operands, std::move(extra));
   r.op.has_out = true;
   r.op.out = destination(call, dest, r.shape, r.dtype);
-  if (r.op.out.space != Space::tcm) fail(call, "out in " + std::string(kb::name_of(r.op.out.space)), "an output in TCM");
+  if (r.op.out.space != Space::tcm)
+    fail(call, "out in " + std::string(kb::name_of(r.op.out.space)), "an output in TCM");
   return emit(CommandKind::math, std::move(r.op));
 }
 
-Handle Context::exp(const Handle& x, const Dest& d) { return elementwise("tl.exp", "exp", {{"src", x}}, {}, d); }
-Handle Context::log(const Handle& x, const Dest& d) { return elementwise("tl.log", "log", {{"src", x}}, {}, d); }
-Handle Context::sqrt(const Handle& x, const Dest& d) { return elementwise("tl.sqrt", "sqrt", {{"src", x}}, {}, d); }
-Handle Context::rsqrt(const Handle& x, const Dest& d) { return elementwise("tl.rsqrt", "rsqrt", {{"src", x}}, {}, d); }
-Handle Context::abs(const Handle& x, const Dest& d) { return elementwise("tl.abs", "abs", {{"src", x}}, {}, d); }
-Handle Context::neg(const Handle& x, const Dest& d) { return elementwise("tl.neg", "neg", {{"src", x}}, {}, d); }
+Handle Context::exp(const Handle& x, const Dest& d) {
+  return elementwise("tl.exp", "exp", {{"src", x}}, {}, d);
+}
+Handle Context::log(const Handle& x, const Dest& d) {
+  return elementwise("tl.log", "log", {{"src", x}}, {}, d);
+}
+Handle Context::sqrt(const Handle& x, const Dest& d) {
+  return elementwise("tl.sqrt", "sqrt", {{"src", x}}, {}, d);
+}
+Handle Context::rsqrt(const Handle& x, const Dest& d) {
+  return elementwise("tl.rsqrt", "rsqrt", {{"src", x}}, {}, d);
+}
+Handle Context::abs(const Handle& x, const Dest& d) {
+  return elementwise("tl.abs", "abs", {{"src", x}}, {}, d);
+}
+Handle Context::neg(const Handle& x, const Dest& d) {
+  return elementwise("tl.neg", "neg", {{"src", x}}, {}, d);
+}
 Handle Context::sigmoid(const Handle& x, const Dest& d) {
   return elementwise("tl.sigmoid", "sigmoid", {{"src", x}}, {}, d);
 }
-Handle Context::cast(const Handle& x, DType dtype) { return elementwise("tl.cast", "cast", {{"src", x}}, {}, as(dtype)); }
+Handle Context::cast(const Handle& x, DType dtype) {
+  return elementwise("tl.cast", "cast", {{"src", x}}, {}, as(dtype));
+}
 
 Handle Context::add(const Handle& a, const Handle& b, const Dest& d) {
   return elementwise("tl.add", "add", {{"a", a}, {"b", b}}, {}, d);
@@ -444,7 +471,8 @@ Handle Context::trans(const Handle& h) {
 
 Handle Context::broadcast(const Handle& h, const Shape& shape) {
   check_use("tl.broadcast", h);
-  const TensorHandle raw = is_transposed(h.raw()) && h.space() == Space::tcm ? dense_operand("tl.broadcast", h) : h.raw();
+  const TensorHandle raw =
+      is_transposed(h.raw()) && h.space() == Space::tcm ? dense_operand("tl.broadcast", h) : h.raw();
   const int lead = shape.rank() - raw.shape.rank();
   std::array<std::int64_t, Shape::kMaxRank> strides{};
   bool fits = lead >= 0;
@@ -455,7 +483,9 @@ Handle Context::broadcast(const Handle& h, const Shape& shape) {
     else if (raw.shape[i] != 1)
       fits = false;
   }
-  if (!fits) fail("tl.broadcast", describe(raw) + " to " + shape.str(), "a shape that keeps every axis or repeats one of size 1");
+  if (!fits)
+    fail("tl.broadcast", describe(raw) + " to " + shape.str(),
+         "a shape that keeps every axis or repeats one of size 1");
   return view(wrap(raw), shape, strides);
 }
 
@@ -463,9 +493,25 @@ Handle Context::reshape(const Handle& h, const Shape& shape) {
   check_use("tl.reshape", h);
   const TensorHandle& raw = h.raw();
   if (shape.numel() != raw.shape.numel())
-    fail("tl.reshape", describe(raw) + " to " + shape.str(), "a shape of " + std::to_string(raw.shape.numel()) + " elements");
+    fail("tl.reshape", describe(raw) + " to " + shape.str(),
+         "a shape of " + std::to_string(raw.shape.numel()) + " elements");
   if (!raw.dense()) fail("tl.reshape", "a view that is not dense, " + describe(raw), "a dense tensor");
   return view(h, shape, dense_strides(shape));
+}
+
+Handle Context::slice(const Handle& h, std::int64_t first, const Shape& shape) {
+  check_use("tl.slice", h);
+  const TensorHandle& raw = h.raw();
+  if (first < 0 || first > raw.shape.numel() || shape.numel() > raw.shape.numel() - first)
+    fail("tl.slice", shape.str() + " from element " + std::to_string(first) + " of " + describe(raw),
+         "a part of its " + std::to_string(raw.shape.numel()) + " elements");
+  if (!raw.dense()) fail("tl.slice", "a view that is not dense, " + describe(raw), "a dense tensor");
+  TensorHandle part = raw;
+  part.id = ++last_id_;
+  part.shape = shape;
+  part.strides = dense_strides(shape);
+  part.addr += static_cast<std::uint64_t>(first) * size_of(raw.dtype);
+  return wrap(part);
 }
 
 void Context::copy_to(const Handle& dst, const Handle& src) {
@@ -505,11 +551,12 @@ void Context::send(Direction direction, const Handle& h, bool split) {
   pe_.issue(std::move(command));
 }
 
-Handle Context::receive(const std::string& call, Direction direction, const Shape& shape, DType dtype,
-                        const Dest& dest, bool consume) {
+Handle Context::receive(const std::string& call, Direction direction, const Shape& shape, DType dtype, const Dest& dest,
+                        bool consume) {
   if (!pe_.has_peer(direction)) fail(call, "a direction without a peer", "directions installed for this launch");
   if (dest.dtype && *dest.dtype != dtype)
-    fail(call, std::string("a message of ") + kb::name_of(dtype) + " as " + kb::name_of(*dest.dtype), "the type that is sent");
+    fail(call, std::string("a message of ") + kb::name_of(dtype) + " as " + kb::name_of(*dest.dtype),
+         "the type that is sent");
   Command command;
   command.kind = CommandKind::ipcq_recv;
   command.direction = direction;

@@ -10,18 +10,44 @@ Context& context_of(const Handle& h) {
 }
 }  // namespace
 
-Handle operator+(const Handle& a, const Handle& b) { return context_of(a).add(a, b); }
-Handle operator-(const Handle& a, const Handle& b) { return context_of(a).sub(a, b); }
-Handle operator*(const Handle& a, const Handle& b) { return context_of(a).mul(a, b); }
-Handle operator/(const Handle& a, const Handle& b) { return context_of(a).div(a, b); }
-Handle operator+(const Handle& a, double b) { return context_of(a).add(a, b); }
-Handle operator-(const Handle& a, double b) { return context_of(a).sub(a, b); }
-Handle operator*(const Handle& a, double b) { return context_of(a).mul(a, b); }
-Handle operator/(const Handle& a, double b) { return context_of(a).div(a, b); }
-Handle operator+(double a, const Handle& b) { return context_of(b).add(b, a); }
-Handle operator-(double a, const Handle& b) { return context_of(b).rsub(a, b); }
-Handle operator*(double a, const Handle& b) { return context_of(b).mul(b, a); }
-Handle operator/(double a, const Handle& b) { return context_of(b).rdiv(a, b); }
-Handle operator-(const Handle& a) { return context_of(a).neg(a); }
+Handle operator+(const Handle& a, const Handle& b) {
+  return context_of(a).add(a, b);
+}
+Handle operator-(const Handle& a, const Handle& b) {
+  return context_of(a).sub(a, b);
+}
+Handle operator*(const Handle& a, const Handle& b) {
+  return context_of(a).mul(a, b);
+}
+Handle operator/(const Handle& a, const Handle& b) {
+  return context_of(a).div(a, b);
+}
+Handle operator+(const Handle& a, double b) {
+  return context_of(a).add(a, b);
+}
+Handle operator-(const Handle& a, double b) {
+  return context_of(a).sub(a, b);
+}
+Handle operator*(const Handle& a, double b) {
+  return context_of(a).mul(a, b);
+}
+Handle operator/(const Handle& a, double b) {
+  return context_of(a).div(a, b);
+}
+Handle operator+(double a, const Handle& b) {
+  return context_of(b).add(b, a);
+}
+Handle operator-(double a, const Handle& b) {
+  return context_of(b).rsub(a, b);
+}
+Handle operator*(double a, const Handle& b) {
+  return context_of(b).mul(b, a);
+}
+Handle operator/(double a, const Handle& b) {
+  return context_of(b).rdiv(a, b);
+}
+Handle operator-(const Handle& a) {
+  return context_of(a).neg(a);
+}
 
 }  // namespace kb::tl

@@ -9,13 +9,15 @@ namespace kb::tl {
 
 const TensorHandle& RecipeArgs::operator[](const std::string& name) const {
   const auto it = tensors_.find(name);
-  if (it == tensors_.end()) throw std::logic_error("recipe rule asks for operand '" + name + "', which it did not declare");
+  if (it == tensors_.end())
+    throw std::logic_error("recipe rule asks for operand '" + name + "', which it did not declare");
   return it->second;
 }
 
 double RecipeArgs::scalar(const std::string& name) const {
   const auto it = scalars_.find(name);
-  if (it == scalars_.end()) throw std::logic_error("recipe rule asks for scalar '" + name + "', which it did not declare");
+  if (it == scalars_.end())
+    throw std::logic_error("recipe rule asks for scalar '" + name + "', which it did not declare");
   return it->second;
 }
 
@@ -76,7 +78,8 @@ void check_softmax_merge(const RecipeArgs& args) {
   const Shape& o = args["O"].shape;
   const auto complain = [&args](const std::string& name, const std::string& allowed) {
     const TensorHandle& h = args[name];
-    throw std::invalid_argument("found " + name + " " + h.shape.str() + " " + name_of(h.dtype) + "; allowed: " + allowed);
+    throw std::invalid_argument("found " + name + " " + h.shape.str() + " " + name_of(h.dtype) +
+                                "; allowed: " + allowed);
   };
   if (s.rank() != 2 || args["s"].dtype != DType::f32) complain("s", "[M, T] f32");
   const Shape state{s[0], 1};

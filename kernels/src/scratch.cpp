@@ -5,7 +5,9 @@
 
 namespace kb::tl {
 
-ScratchArena::ScratchArena(std::uint64_t bytes) : capacity_(bytes) { open("kernel"); }
+ScratchArena::ScratchArena(std::uint64_t bytes) : capacity_(bytes) {
+  open("kernel");
+}
 
 std::uint32_t ScratchArena::open(const std::string& label) {
   scopes_.push_back({++last_number_, label, top_});
@@ -29,8 +31,8 @@ std::uint64_t ScratchArena::allocate(std::uint64_t bytes, const std::string& cal
   const std::uint64_t rounded = bytes > free ? bytes : (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (bytes > free)
     throw ModelError(call + ": out of scratch: found a request of " + std::to_string(bytes) + " B with " +
-                     std::to_string(top_) + " B in use (" + usage() +
-                     "); allowed: " + std::to_string(capacity_) + " B in all (pe.tcm.scratch_bytes)");
+                     std::to_string(top_) + " B in use (" + usage() + "); allowed: " + std::to_string(capacity_) +
+                     " B in all (pe.tcm.scratch_bytes)");
   const std::uint64_t offset = top_;
   top_ = std::min(capacity_, top_ + rounded);
   high_water_ = std::max(high_water_, top_);

@@ -45,8 +45,8 @@ class BenchContext {
   struct Options {
     Params params;
     std::uint64_t seed = 1;
-    InputSource* inputs = nullptr;   // null: everything is generated
-    OutputSink* outputs = nullptr;   // null: nothing is dumped
+    InputSource* inputs = nullptr;                                           // null: everything is generated
+    OutputSink* outputs = nullptr;                                           // null: nothing is dumped
     std::function<void(const std::string& what, double fraction)> progress;  // fraction < 0: not known
   };
   BenchContext(Host& host, Options options);

@@ -72,8 +72,8 @@ class Composite {
   friend Composite math(const std::string& op, std::vector<NamedArg> args);
 
   std::string head_;
-  std::optional<Handle> a_, b_;       // gemm head
-  std::vector<NamedArg> head_args_;   // math head
+  std::optional<Handle> a_, b_;      // gemm head
+  std::vector<NamedArg> head_args_;  // math head
   std::vector<PrologueItem> prologue_;
   std::vector<EpilogueItem> epilogue_;
   std::optional<Handle> out_;

@@ -8,8 +8,8 @@
 #include <kb/tlm_if/host.h>
 #include <kb/tlm_if/program.h>
 
-#include <cstdint>
 #include <array>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -132,6 +132,8 @@ class Context {
   Handle broadcast(const Handle& h, const Shape& shape);
   /// The same bytes in another shape; the tensor must be dense.
   Handle reshape(const Handle& h, const Shape& shape);
+  /// Part of a dense tensor: `shape` elements from element `first` on, dense.
+  Handle slice(const Handle& h, std::int64_t first, const Shape& shape);
 
   /// Writes `src` into `dst`, which keeps its place. Same shape and dtype. One Copy.
   void copy_to(const Handle& dst, const Handle& src);

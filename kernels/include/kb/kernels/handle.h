@@ -38,9 +38,13 @@ struct Dest {
 };
 
 /// Writes into an existing tensor of exactly the result's shape; it may be one of the inputs.
-inline Dest into(const Handle& out) { return {out, std::nullopt}; }
+inline Dest into(const Handle& out) {
+  return {out, std::nullopt};
+}
 /// A fresh tensor of this type.
-inline Dest as(DType dtype) { return {std::nullopt, dtype}; }
+inline Dest as(DType dtype) {
+  return {std::nullopt, dtype};
+}
 
 // One Math command each, with numpy broadcasting.
 Handle operator+(const Handle& a, const Handle& b);

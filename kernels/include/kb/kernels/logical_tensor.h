@@ -24,14 +24,16 @@ class LogicalTensor {
 
   /// Element by row-major index, widened exactly.
   double at(std::int64_t index) const;
-  /// Rounds to the storage dtype: nearest even for floats, nearest even and saturating for integers.
+  /// Rounds to f32 and then to the storage dtype, as the machine's own conversions do; i32 takes whole numbers.
   void set(std::int64_t index, double value);
 
   std::uint8_t* bytes() { return bytes_.data(); }
   const std::uint8_t* bytes() const { return bytes_.data(); }
   std::size_t size_bytes() const { return bytes_.size(); }
   /// Start of the element, for copies of whole rows.
-  std::uint8_t* element(std::int64_t index) { return bytes_.data() + static_cast<std::size_t>(index) * size_of(dtype_); }
+  std::uint8_t* element(std::int64_t index) {
+    return bytes_.data() + static_cast<std::size_t>(index) * size_of(dtype_);
+  }
   const std::uint8_t* element(std::int64_t index) const {
     return bytes_.data() + static_cast<std::size_t>(index) * size_of(dtype_);
   }

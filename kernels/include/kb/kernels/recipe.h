@@ -58,9 +58,9 @@ inline std::function<double(const RecipeArgs&)> constant(double value) {
 struct Recipe {
   std::string name;
   std::vector<RecipeOperand> operands;
-  std::vector<std::string> scalars;    // that the caller must give
+  std::vector<std::string> scalars;  // that the caller must give
   std::vector<RecipeScratch> scratch;
-  std::string primary_out;             // slot bound to operand `a` of the head GEMM; empty: none
+  std::string primary_out;  // slot bound to operand `a` of the head GEMM; empty: none
   std::vector<RecipeStep> steps;
   /// Throws std::invalid_argument with "found ...; allowed: ..." for shapes or types that do not fit; may be empty.
   std::function<void(const RecipeArgs&)> check;
