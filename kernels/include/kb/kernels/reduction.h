@@ -24,6 +24,8 @@ class ReductionPlan {
   static ReductionPlan tree(const NeighbourGrid& grid);
   /// chain: each row toward the root's column, then that column; the root is the tree's. N - 1 transfers.
   static ReductionPlan chain(const NeighbourGrid& grid);
+  /// The same toward any cell. Throws InputError for a root outside the grid.
+  static ReductionPlan chain(const NeighbourGrid& grid, std::uint32_t root);
 
   const NeighbourGrid& grid() const { return grid_; }
   std::uint32_t root() const { return root_; }
