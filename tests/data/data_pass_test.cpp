@@ -120,6 +120,19 @@ BOOST_AUTO_TEST_CASE(gemm_equals_the_specified_order_of_summation) {
       }
 }
 
+BOOST_AUTO_TEST_CASE(dense_operands_of_other_ranks_are_taken_in_element_order) {
+  const TensorHandle a = filled(tcm({2, 3, 9}, DType::f32), 1), b = filled(hbm({9, 1, 5}, DType::f32), 2);
+  const TensorHandle out = tcm({2, 3, 5}, DType::f32);
+  OpSpec op = gemm_op(a, b, out);
+  op.extra = {{"m", 6}, {"k", 9}, {"n", 5}};
+  Records records(machine);
+  records.gemm(command(CommandKind::gemm, {op}));
+  run(records.list);
+  const auto expected = reference(tensors.get(a), tensors.get(b), 6, 9, 5, machine.tile[1]);
+  const auto found = tensors.get(out);
+  for (std::size_t i = 0; i < found.size(); ++i) BOOST_REQUIRE_EQUAL(found[i], static_cast<double>(expected[i]));
+}
+
 BOOST_AUTO_TEST_CASE(gemm_is_accurate_against_double_precision) {
   machine.tile = {32, 64, 32};
   const TensorHandle a = filled(hbm({70, 300}, DType::f16), 1), b = filled(hbm({300, 90}, DType::f16), 2);
@@ -198,7 +211,7 @@ BOOST_AUTO_TEST_CASE(epilogues_work_on_the_f32_sum_in_their_order) {
   const std::int64_t m = 9, k = 10, n = 7;
   const TensorHandle a = filled(tcm({m, k}, DType::f16), 1), b = filled(tcm({k, n}, DType::f16), 2);
   const TensorHandle bias = filled(tcm({n}, DType::f16), 3), other = filled(tcm({m, n}, DType::f32), 4);
-  const TensorHandle gain = filled(hbm({m, 1}, DType::f32), 5), out = hbm({m, n}, DType::f16);
+  const TensorHandle gain = filled(tcm({m, 1}, DType::f32), 5), out = hbm({m, n}, DType::f16);
   Records records(machine);
   records.gemm(command(CommandKind::composite,
                        {gemm_op(a, b, out), epilogue("bias", OpScope::output_tile, {{"bias", bias}}),
@@ -532,8 +545,8 @@ BOOST_AUTO_TEST_CASE(an_impossible_command_is_refused_when_accepted) {
   };
   OpSpec wrong = gemm_op(a, b, out);
   wrong.extra[1].value = 9;
-  refused(command(CommandKind::gemm, {wrong}), "with m 4, k 9, n 4; allowed: sizes from 1 that agree");
-  refused(command(CommandKind::gemm, {gemm_op(a, tcm({8, 4}, DType::f32), out)}), "found operands of f16 and f32");
+  refused(command(CommandKind::gemm, {wrong}), "found a of shape [4, 8]; expected 4 x 9 elements");
+  refused(command(CommandKind::gemm, {gemm_op(a, tcm({8, 4}, DType::f32), out)}), "found dtypes f16 and f32; expected one dtype");
   refused(command(CommandKind::composite, {gemm_op(a, b, out), epilogue("fade", OpScope::output_tile)}), "math operation fade");
   refused(command(CommandKind::composite, {gemm_op(a, b, out), epilogue("bias", OpScope::output_tile, {{"bias", tcm({5}, DType::f32)}})}),
           "operand bias: found shape [5]; allowed: 1 or 4 rows and 1 or 4 columns");

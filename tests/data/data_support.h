@@ -222,20 +222,26 @@ class Records {
                 r.k = std::min(tk, k - q * tk);
                 return r;
               };
-              const auto read = [&](TileRole role, const TensorHandle& h, bool trans, std::int64_t row, std::int64_t col,
-                                    std::int64_t height, std::int64_t width) {
+              // Tile (i, j) of a stored matrix lies after all tiles before it in row-major tile order.
+              const auto blocked = [](const TensorHandle& h, std::int64_t cols_, std::int64_t ti, std::int64_t tj, std::int64_t tr,
+                                      std::int64_t tc, std::int64_t height) {
+                return h.addr + static_cast<std::uint64_t>(ti * tr * cols_ + height * tj * tc) * size_of(h.dtype);
+              };
+              const auto read = [&](TileRole role, std::uint64_t address, std::int64_t elements, DType dtype) {
                 OpRecord& r = tile(add(OpName::dma_read, OpKind::memory, c, pe));
                 r.role = role;
-                r.address = h.addr + static_cast<std::uint64_t>(row * h.strides[trans] + col * h.strides[!trans]) * size_of(h.dtype);
-                r.bytes = static_cast<std::uint64_t>(height * width) * size_of(h.dtype);
+                r.address = address;
+                r.bytes = static_cast<std::uint64_t>(elements) * size_of(dtype);
                 if (role == TileRole::a) r.tile_n = -1;
                 else r.tile_m = -1;
               };
               const TensorHandle& a = *op.operand("a");
               const TensorHandle& b = *op.operand("b");
               const std::int64_t sm = std::min(tm, m - i * tm), sk = std::min(tk, k - q * tk), sn = std::min(tn, n - j * tn);
-              if (!a.pinned && j == j0) read(TileRole::a, a, op.trans_a, i * tm, q * tk, sm, sk);
-              if (!b.pinned && i == i0) read(TileRole::b, b, op.trans_b, q * tk, j * tn, sk, sn);
+              if (!a.pinned && j == j0)
+                read(TileRole::a, op.trans_a ? blocked(a, m, q, i, tk, tm, sk) : blocked(a, k, i, q, tm, tk, sm), sm * sk, a.dtype);
+              if (!b.pinned && i == i0)
+                read(TileRole::b, op.trans_b ? blocked(b, k, j, q, tn, tk, sn) : blocked(b, n, q, j, tk, tn, sk), sk * sn, b.dtype);
               tile(add(OpName::fetch, OpKind::memory, c, pe));
               tile(add(OpName::gemm, OpKind::gemm, c, pe)).op = static_cast<std::int16_t>(g);
               const auto epilogues = [&](OpScope scope) {
@@ -258,8 +264,7 @@ class Records {
               write.role = TileRole::out;
               write.tile_k = -1;
               write.bytes = static_cast<std::uint64_t>(sm * sn) * size_of(op.out.dtype);
-              write.address = op.out.addr + static_cast<std::uint64_t>(i * tm * op.out.strides[0] + j * tn * op.out.strides[1]) *
-                                                size_of(op.out.dtype);
+              write.address = blocked(op.out, n, i, j, tm, tn, sm);
             }
       }
     for (std::size_t i = g + 1; i < c->ops.size(); ++i)

@@ -5,6 +5,7 @@
 
 #include <kb/tlm_if/errors.h>
 #include <kb/tlm_if/numerics.h>
+#include <kb/tlm_if/plan.h>
 
 #include <algorithm>
 #include <array>
@@ -101,7 +102,6 @@ struct Staged {
 struct Matrix {
   const TensorHandle* handle = nullptr;
   std::int64_t row_step = 0, col_step = 0;
-  bool streamed = false;
 
   std::uint64_t addr(std::int64_t row, std::int64_t col) const {
     return handle->addr + static_cast<std::uint64_t>(row * row_step + col * col_step) * size_of(handle->dtype);
@@ -110,6 +110,9 @@ struct Matrix {
 
 /// State of a command's GEMM tile loop.
 struct Loop {
+  Loop(const CommandPtr& command, const PlanParams& params) : plan(command, params) {}
+
+  PipelinePlan plan;
   std::int64_t m = 0, k = 0, n = 0;
   std::int64_t tiles_m = 0, tiles_k = 0, tiles_n = 0;
   std::int64_t block_m = 1, block_n = 1;
@@ -336,7 +339,7 @@ class DataPass::Impl {
         [&] {
           const int gemm = c.kind == CommandKind::gemm || c.kind == CommandKind::composite ? c.gemm_index() : -1;
           if (c.kind == CommandKind::gemm && gemm != 0) throw ModelError("gemm command without a gemm op");
-          if (gemm >= 0) live->loop = make_loop(c, gemm);
+          if (gemm >= 0) live->loop = make_loop(r.command);
           if (c.kind == CommandKind::math || c.kind == CommandKind::copy || c.kind == CommandKind::composite)
             for (std::size_t i = 0; i < c.ops.size(); ++i)
               if (static_cast<int>(i) != gemm) live->meanings[i] = &meaning_of(c, i, live->loop.get());
@@ -351,50 +354,41 @@ class DataPass::Impl {
     live_[r.pe].push_back(std::move(live));
   }
 
-  std::unique_ptr<Loop> make_loop(const Command& c, int gemm) {
-    const OpSpec& op = c.ops[static_cast<std::size_t>(gemm)];
-    const TensorHandle* a = op.operand("a");
-    const TensorHandle* b = op.operand("b");
-    if (!a || !b || !op.has_out) throw ModelError("gemm: found missing operands; allowed: a, b and out");
-    for (const TensorHandle* h : {a, b, &op.out})
-      if (h->shape.rank() != 2) throw ModelError("gemm: found shape " + h->shape.str() + "; allowed: two dimensions");
-    auto loop = std::make_unique<Loop>();
-    const auto matrix = [](const TensorHandle& h, bool turned) {
-      return Matrix{&h, h.strides[turned ? 1 : 0], h.strides[turned ? 0 : 1], false};
-    };
-    loop->a = matrix(*a, op.trans_a);
-    loop->b = matrix(*b, op.trans_b);
-    loop->out = matrix(op.out, false);
-    loop->m = static_cast<std::int64_t>(op.scalar("m"));
-    loop->k = static_cast<std::int64_t>(op.scalar("k"));
-    loop->n = static_cast<std::int64_t>(op.scalar("n"));
-    const std::array<std::int64_t, 6> found{a->shape[op.trans_a ? 1 : 0], a->shape[op.trans_a ? 0 : 1],
-                                            b->shape[op.trans_b ? 1 : 0], b->shape[op.trans_b ? 0 : 1],
-                                            op.out.shape[0],              op.out.shape[1]};
-    const std::array<std::int64_t, 6> wanted{loop->m, loop->k, loop->k, loop->n, loop->m, loop->n};
-    if (found != wanted || loop->m < 1 || loop->k < 1 || loop->n < 1)
-      throw ModelError("gemm: found a " + a->shape.str() + ", b " + b->shape.str() + ", out " + op.out.shape.str() +
-                       " with m " + std::to_string(loop->m) + ", k " + std::to_string(loop->k) + ", n " +
-                       std::to_string(loop->n) + "; allowed: sizes from 1 that agree");
-    if (a->dtype != b->dtype)
-      throw ModelError(std::string("gemm: found operands of ") + kb::name_of(a->dtype) + " and " + kb::name_of(b->dtype) +
-                       "; allowed: one dtype");
-    loop->a.streamed = !a->pinned;
-    loop->b.streamed = !b->pinned;
-    loop->integer = !is_float(a->dtype);
-    loop->written = op.out.space != Space::tcm;
-    const auto tiles = [](std::int64_t size, std::uint32_t tile) {
-      return ceil_div(size, static_cast<std::int64_t>(tile));
-    };
-    loop->tiles_m = tiles(loop->m, machine_.tile[0]);
-    loop->tiles_k = tiles(loop->k, machine_.tile[1]);
-    loop->tiles_n = tiles(loop->n, machine_.tile[2]);
+  std::unique_ptr<Loop> make_loop(const CommandPtr& command) {
+    const Command& c = *command;
+    auto loop = std::make_unique<Loop>(command, PlanParams::of(machine_));
+    const PipelinePlan& plan = loop->plan;
+    const OpSpec& op = plan.gemm();
+    loop->m = static_cast<std::int64_t>(plan.shape().m);
+    loop->k = static_cast<std::int64_t>(plan.shape().k);
+    loop->n = static_cast<std::int64_t>(plan.shape().n);
+    loop->a = matrix(*op.operand("a"), "a", op.trans_a, loop->m, loop->k);
+    loop->b = matrix(*op.operand("b"), "b", op.trans_b, loop->k, loop->n);
+    loop->out = matrix(op.out, "out", false, loop->m, loop->n);
+    loop->integer = !is_float(op.operand("a")->dtype);
+    loop->written = plan.streams(TileRole::out);
+    loop->tiles_m = plan.tiles_m();
+    loop->tiles_k = plan.tiles_k();
+    loop->tiles_n = plan.tiles_n();
     loop->stored.assign(static_cast<std::size_t>(loop->tiles_m * loop->tiles_n), false);
     for (std::size_t i = 0; i < c.ops.size(); ++i) {
       if (c.ops[i].scope == OpScope::k_tile) loop->k_ops.push_back(static_cast<int>(i));
       if (c.ops[i].scope == OpScope::output_tile) loop->out_ops.push_back(static_cast<int>(i));
     }
     return loop;
+  }
+
+  /// A handle as the rows x cols matrix of the GEMM, turned where it is read transposed. A handle that is not of
+  /// two dimensions must be dense; its elements are then taken in their order.
+  static Matrix matrix(const TensorHandle& h, const char* name, bool turned, std::int64_t rows, std::int64_t cols) {
+    if (turned) std::swap(rows, cols);
+    const bool fits = h.shape.rank() == 2 ? h.shape[0] == rows && h.shape[1] == cols : h.dense();
+    if (!fits)
+      throw ModelError(std::string("gemm: found ") + name + " of shape " + h.shape.str() + "; allowed: " +
+                       Shape{rows, cols}.str() + ", or a dense tensor of as many elements");
+    Matrix matrix{&h, h.shape.rank() == 2 ? h.strides[0] : cols, h.shape.rank() == 2 ? h.strides[1] : 1};
+    if (turned) std::swap(matrix.row_step, matrix.col_step);
+    return matrix;
   }
 
   const MathOp& meaning_of(const Command& c, std::size_t i, const Loop* loop) const {
@@ -524,14 +518,16 @@ class DataPass::Impl {
                 matrix.row_step, matrix.col_step,      height,                width};
   }
 
-  /// Reads a rectangle of an operand into `to`, rows padded with zeros to a multiple of `lanes` columns.
-  void load_operand(const Matrix& matrix, const Rect& rect, std::int64_t lanes, bool integer, Buffer& to) {
+  /// Reads the record's tile of an operand into `to`; rows of b are padded with zeros for tile_product.
+  void load_operand(const Loop& loop, TileRole role, Buffer& to) {
+    const Rect rect = operand_rect(loop, role);
+    const std::int64_t lanes = role == TileRole::a ? 1 : kProductLanes;
+    const DType type = (role == TileRole::a ? loop.a : loop.b).handle->dtype;
     unsigned char* bytes = raw(static_cast<std::uint64_t>(rect.rows * rect.cols) * rect.element);
     io_.gather(rect, bytes);
     const std::int64_t ld = ceil_div(rect.cols, lanes) * lanes;
     const auto width = static_cast<std::size_t>(rect.cols);
-    const DType type = matrix.handle->dtype;
-    if (integer) {
+    if (loop.integer) {
       std::uint32_t* words = to.words(rect.rows * ld);
       integers_.resize(std::max(integers_.size(), width));
       for (std::int64_t i = 0; i < rect.rows; ++i) {
@@ -556,27 +552,31 @@ class DataPass::Impl {
     return role == TileRole::a ? rect_of(loop.a, first(0, r_->tile_m), first(1, r_->tile_k), rows(loop), depth(loop))
                                : rect_of(loop.b, first(1, r_->tile_k), first(2, r_->tile_n), depth(loop), cols(loop));
   }
-  static std::int64_t lanes_of(TileRole role) { return role == TileRole::a ? 1 : kProductLanes; }
+  /// A tile lies contiguously in memory (blocked layout, spec 1.4): address and bytes are those of the plan.
+  /// Its elements are found by their place in the tensor, since the host lays tensors out row-major.
+  void check_transfer(const Loop& loop) const {
+    const auto at = [](std::int32_t tile) { return static_cast<std::uint32_t>(std::max(tile, 0)); };
+    const StageWork work = loop.plan.tile_transfer(r_->role, {at(r_->tile_m), at(r_->tile_n), at(r_->tile_k)});
+    expect_u("bytes", r_->bytes, work.bytes);
+    expect_u("address", r_->address, work.address);
+  }
 
   void read_tile() {
     Loop& loop = the_loop();
     const TileRole role = r_->role;
     if (role == TileRole::out) fail("role", "out", "a or b");
-    const Matrix& matrix = role == TileRole::a ? loop.a : loop.b;
-    if (!matrix.streamed) fail("role", role == TileRole::a ? "a" : "b", "an operand that is not resident");
+    if (!loop.plan.streams(role)) fail("role", role == TileRole::a ? "a" : "b", "an operand that is not resident");
     if (role == TileRole::a) check_index("tile_m", r_->tile_m, loop.tiles_m);
     else check_index("tile_n", r_->tile_n, loop.tiles_n);
     check_index("tile_k", r_->tile_k, loop.tiles_k);
-    const Rect rect = operand_rect(loop, role);
-    expect_u("bytes", r_->bytes, static_cast<std::uint64_t>(rect.rows * rect.cols) * rect.element);
-    expect_u("address", r_->address, rect.addr);
+    check_transfer(loop);
     auto snapshot = snapshots_.take();
     snapshot->role = role;
     snapshot->index = role == TileRole::a ? r_->tile_m : r_->tile_n;
     snapshot->tile_k = r_->tile_k;
     snapshot->order = loop.reads++;
     snapshot->uses = 0;
-    load_operand(matrix, rect, lanes_of(role), loop.integer, snapshot->values);
+    load_operand(loop, role, snapshot->values);
     loop.snapshots.push_back(std::move(snapshot));
   }
 
@@ -604,10 +604,9 @@ class DataPass::Impl {
   /// The values of an operand's tile for this step. `release` is set to the snapshot's index + 1 where
   /// this is the last use of one.
   Buffer& operand(Loop& loop, TileRole role, Buffer& scratch, std::size_t& release) {
-    const Matrix& matrix = role == TileRole::a ? loop.a : loop.b;
     release = 0;
-    if (!matrix.streamed) {
-      load_operand(matrix, operand_rect(loop, role), lanes_of(role), loop.integer, scratch);
+    if (!loop.plan.streams(role)) {
+      load_operand(loop, role, scratch);
       return scratch;
     }
     const std::size_t i = find_snapshot(loop, role);
@@ -772,9 +771,8 @@ class DataPass::Impl {
     if (i == loop.staged.size())
       fail("tile_m", std::to_string(r_->tile_m) + " with tile_n " + std::to_string(r_->tile_n),
            "a tile that has been stored and not yet written");
+    check_transfer(loop);
     const Rect rect = rect_of(loop.out, first(0, r_->tile_m), first(2, r_->tile_n), rows(loop), cols(loop));
-    expect_u("bytes", r_->bytes, static_cast<std::uint64_t>(rect.rows * rect.cols) * rect.element);
-    expect_u("address", r_->address, rect.addr);
     auto staged = extract(loop.staged, i);
     io_.scatter(rect, staged->bytes.data());
     staged_.give(std::move(staged));
@@ -937,7 +935,7 @@ class DataPass::Impl {
     }
     const bool wide = h.shape.back() > 1;
     const std::int64_t col = wide ? first(2, r_->tile_n) : 0;
-    const Matrix matrix{&h, rank > 1 ? step(2) : 0, rank > 0 ? step(1) : 0, false};
+    const Matrix matrix{&h, rank > 1 ? step(2) : 0, rank > 0 ? step(1) : 0};
     const Rect rect = rect_of(matrix, row, col, rows_taken, wide ? n : 1);
     const auto count = static_cast<std::size_t>(rect.rows * rect.cols);
     unsigned char* bytes = raw(count * rect.element);
