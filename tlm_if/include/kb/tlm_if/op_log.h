@@ -45,6 +45,7 @@ inline constexpr std::uint32_t kNoPe = 0xffffffffu;
 struct OpRecord {
   Ps t_start = 0;
   Ps t_end = 0;
+  Ps t_ready = -1;              // when the work reached the component, to wait there until t_start; -1: not said
   std::uint32_t component = 0;  // index in the component table, which is in topology order
   std::uint64_t number = 0;     // counts the component's own records, from 0
   OpKind kind = OpKind::control;
