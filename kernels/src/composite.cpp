@@ -39,7 +39,7 @@ namespace {
 
 constexpr EpilogueRule kEpilogueRules[] = {
     {"bias", "bias", ArgKind::tensor, OpScope::output_tile, kOncePerElement, "add"},
-    {"relu", nullptr, ArgKind::tensor, OpScope::output_tile, kOncePerElement, "maximum"},
+    {"relu", nullptr, ArgKind::tensor, OpScope::output_tile, kOncePerElement, "relu"},
     {"scale", "factor", ArgKind::number, OpScope::output_tile, kLinear, "mul"},
     {"add", "other", ArgKind::tensor, OpScope::output_tile, kOncePerElement, "add"},
     {"mul", "other", ArgKind::tensor, OpScope::output_tile, kLinear, "mul"},
@@ -280,16 +280,16 @@ void Context::lower_gemm_epilogue(Lowering& l, const EpilogueItem& item) {
       fail(where, std::string("operand ") + rule.arg + " " + describe(h.raw()) + " in " + kb::name_of(h.space()),
            "epilogue operands in TCM; tl.load brings them there");
     const std::int64_t k_tiles = cdiv<std::int64_t>(l.dims.k, machine().tile[1]);
+    const auto [m, n] = std::pair(l.dims.m, l.dims.n);
     std::vector<Shape> allowed;
-    const Shape row{1, l.dims.n}, whole{l.dims.m, l.dims.n};
     if (item.op == "bias")
-      allowed = {Shape{l.dims.n}, row};
+      allowed = {Shape{n}, Shape{1, n}};
+    else if (item.op == "dequant" && op.scope == OpScope::k_tile)
+      allowed = {Shape{k_tiles, 1}, Shape{k_tiles, n}, Shape{1, 1}, Shape{1, n}};
     else if (item.op == "dequant")
-      allowed = op.scope == OpScope::k_tile
-                    ? std::vector<Shape>{Shape{k_tiles, 1}, Shape{k_tiles, l.dims.n}, Shape{1, 1}, row}
-                    : std::vector<Shape>{Shape{1, 1}, row};
+      allowed = {Shape{1, 1}, Shape{1, n}};
     else
-      allowed = {whole};
+      allowed = {Shape{m, n}, Shape{m, 1}, Shape{1, n}, Shape{1, 1}};
     if (std::find(allowed.begin(), allowed.end(), h.shape()) == allowed.end()) {
       std::vector<std::string> texts;
       for (const auto& s : allowed) texts.push_back(s.str());
@@ -323,7 +323,7 @@ void Context::lower_gemm_epilogue(Lowering& l, const EpilogueItem& item) {
       whole.operands = {{"a", out}, {"b", op.operands[0].handle}};
     } else {
       whole.operands = {{"src", out}};
-      whole.extra = {{"value", item.op == "relu" ? 0.0 : op.extra[0].value}};
+      if (rule.kind == ArgKind::number) whole.extra = {{"value", op.extra[0].value}};
     }
     l.read_write(out);
     l.command.ops.push_back(std::move(whole));
@@ -397,7 +397,6 @@ void Context::lower_math_head(Lowering& l, const Composite& c) {
     } else {
       next.operands = {{"src", current}};
       if (rule.kind == ArgKind::number) next.extra = {{"value", std::get<double>(item.args[0].value)}};
-      if (rule.arg == nullptr) next.extra = {{"value", 0.0}};
     }
     if (i + 1 == c.epilogue_.size())
       current = out;

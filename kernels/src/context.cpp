@@ -442,18 +442,22 @@ void Context::fill(const Handle& h, double value) {
   emit(CommandKind::math, std::move(op));
 }
 
-Handle Context::causal_mask(std::int64_t rows, std::int64_t cols, std::int64_t row_pos, std::int64_t col_pos,
-                            std::int64_t row_period, const Dest& dest) {
+Handle Context::causal_mask(std::int64_t rows, std::int64_t cols, const CausalWindow& w, const Dest& dest) {
   static const std::string kCall = "tl.causal_mask";
-  if (rows < 1 || cols < 1 || row_pos < 0 || col_pos < 0 || row_period < 0)
+  if (rows < 1 || cols < 1 || w.row_pos < 0 || w.col_pos < 0 || w.row_period < 0 || w.row_stride < 1 ||
+      w.col_stride < 1)
     fail(kCall,
-         "rows " + std::to_string(rows) + ", cols " + std::to_string(cols) + ", row_pos " + std::to_string(row_pos) +
-             ", col_pos " + std::to_string(col_pos) + ", row_period " + std::to_string(row_period),
-         "rows and cols of 1 and above, positions and period of 0 and above");
+         Shape{std::max<std::int64_t>(rows, 0), std::max<std::int64_t>(cols, 0)}.str() + ", row_pos " +
+             std::to_string(w.row_pos) + ", col_pos " + std::to_string(w.col_pos) + ", row_period " +
+             std::to_string(w.row_period) + ", strides " + std::to_string(w.row_stride) + ", " +
+             std::to_string(w.col_stride),
+         "rows, cols and strides of 1 and above, positions and period of 0 and above");
   OpSpec op;
   op.kind = "causal_mask";
-  op.extra = {{"row_pos", static_cast<double>(row_pos)}, {"col_pos", static_cast<double>(col_pos)}};
-  if (row_period != 0) op.extra.push_back({"row_period", static_cast<double>(row_period)});
+  op.extra = {{"row_pos", static_cast<double>(w.row_pos)}, {"col_pos", static_cast<double>(w.col_pos)}};
+  if (w.row_period != 0) op.extra.push_back({"row_period", static_cast<double>(w.row_period)});
+  if (w.row_stride != 1) op.extra.push_back({"row_stride", static_cast<double>(w.row_stride)});
+  if (w.col_stride != 1) op.extra.push_back({"col_stride", static_cast<double>(w.col_stride)});
   op.has_out = true;
   op.out = destination(kCall, dest, Shape{rows, cols}, DType::f32);
   if (op.out.space != Space::tcm) fail(kCall, "out in " + std::string(kb::name_of(op.out.space)), "an output in TCM");

@@ -11,6 +11,7 @@ const std::vector<MathSignature>& math_signatures() {
       {"sqrt", {"src"}, {}, kFloat},
       {"rsqrt", {"src"}, {}, kFloat},
       {"sigmoid", {"src"}, {}, kFloat},
+      {"relu", {"src"}, {}, kWider},
       {"abs", {"src"}, {}, kWider},
       {"neg", {"src"}, {}, kWider},
       {"cast", {"src"}, {}, kWider},

@@ -199,11 +199,14 @@ ReductionPlan ReductionPlan::tree(const NeighbourGrid& grid) {
   return {grid, root, std::move(rounds)};
 }
 
-ReductionPlan ReductionPlan::chain(const NeighbourGrid& grid) { return chain(grid, tree(grid).root()); }
+ReductionPlan ReductionPlan::chain(const NeighbourGrid& grid) {
+  return chain(grid, tree(grid).root());
+}
 
 ReductionPlan ReductionPlan::chain(const NeighbourGrid& grid, std::uint32_t root) {
   if (root >= grid.count)
-    throw InputError("chain: found root " + std::to_string(root) + "; allowed: a cell below " + std::to_string(grid.count));
+    throw InputError("chain: found root " + std::to_string(root) + "; allowed: a cell below " +
+                     std::to_string(grid.count));
   const std::uint32_t root_col = root % grid.cols;
   // Round in which each cell sends: one after the last that it receives. The column starts when all rows are done.
   std::vector<std::uint32_t> sends(grid.count, 0);

@@ -24,6 +24,17 @@ constexpr T cdiv(T a, T b) {
   return (a + b - 1) / b;
 }
 
+/// Positions of queries and keys in the sequence, for a causal mask. Row r is the query at
+/// row_pos + row_stride * (r mod row_period), column c the key at col_pos + col_stride * c. Attention folds the heads
+/// of a group into the rows, one period per head; tokens dealt round-robin to N PEs have stride N.
+struct CausalWindow {
+  std::int64_t row_pos = 0;
+  std::int64_t col_pos = 0;
+  std::int64_t row_period = 0;  // 0: all rows are one period
+  std::int64_t row_stride = 1;
+  std::int64_t col_stride = 1;
+};
+
 /// One kernel's view of its PE, alive while the kernel runs.
 ///
 /// Calls issue commands and return handles at once; the scheduler keeps commands in order where their addresses
@@ -120,10 +131,12 @@ class Context {
   Handle full(const Shape& shape, double value, DType dtype);
   /// Sets every element of an existing tensor.
   void fill(const Handle& h, double value);
-  /// f32 [rows, cols]: 0 where col_pos + c <= row_pos + (r mod row_period), else -inf. A period of 0 stands for
-  /// `rows`; attention folds a group's heads into the rows, one period per head.
-  Handle causal_mask(std::int64_t rows, std::int64_t cols, std::int64_t row_pos, std::int64_t col_pos,
-                     std::int64_t row_period = 0, const Dest& dest = {});
+  /// f32 [rows, cols]: 0 where key c is not after query r, else -inf. One Math.
+  Handle causal_mask(std::int64_t rows, std::int64_t cols, const CausalWindow& window, const Dest& dest = {});
+  /// The same for consecutive positions from row_pos and col_pos on.
+  Handle causal_mask(std::int64_t rows, std::int64_t cols, std::int64_t row_pos, std::int64_t col_pos) {
+    return causal_mask(rows, cols, CausalWindow{row_pos, col_pos});
+  }
 
   // ---- views ------------------------------------------------------------------------------------------------
   /// Swaps the two axes. A GEMM operand is read transposed at no cost; any other use costs one Math pass.

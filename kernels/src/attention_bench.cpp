@@ -1,0 +1,153 @@
+#include "attention_bench.h"
+
+#include <kb/tlm_if/errors.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace kb::attention {
+
+std::vector<ParamSpec> common_params(const char* default_placement) {
+  constexpr std::int64_t kMaxTokens = std::int64_t{1} << 34;
+  return {
+      int_param("H_kv", 1, 1, 1024, "KV heads"),
+      int_param("G", 8, 1, 1024, "query heads per KV head (H_q / H_kv)"),
+      int_param("d", 128, 1, 4096, "head dimension"),
+      word_param("dtype", "f16", {"f16", "bf16", "f32"}, "storage type of q, k, v and o"),
+      int_param("S_kv", 4096, 1, kMaxTokens, "context, in tokens"),
+      int_param("C", 1, 1, 1024, "the first C cubes take part"),
+      int_param("P", 1, 1, 1024, "the first P PEs of each cube take part"),
+      word_param("variant", "hybrid", {"primitive", "opt2", "hybrid", "composite", "composite_extended"},
+                 "command stream: single ops; two composites per tile; GEMM composites with the merge as kernel math; "
+                 "the same over chunks; two composites per chunk"),
+      int_param("tile", 64, 1, 1 << 20, "KV tokens per step of the kernel's loop"),
+      word_param("reduce", "tree", {"tree", "chain"}, "how partial results reach the root"),
+      word_param("placement", default_placement, {"round_robin", "contiguous", "zigzag"}, "which PE holds which token"),
+      int_param("request_id", 0, 0, std::numeric_limits<std::int64_t>::max(),
+                "rotates the round-robin start: the first token lies on PE request_id mod N"),
+      word_param("k_layout", "sd", {"sd", "ds"}, "K as [S, d], or transposed beforehand, [d, S]"),
+      int_param("kv_per_cube", 1, 1, 8, "KV heads per cube, 1 2 4 8 (short cases)"),
+      inputs_param(),
+  };
+}
+
+Problem problem_of(const Params& params) {
+  Problem p;
+  p.h_kv = params.integer("H_kv");
+  p.g = params.integer("G");
+  p.d = params.integer("d");
+  p.s_kv = params.integer("S_kv");
+  p.tile = params.integer("tile");
+  p.dtype = *dtype_from_name(params.word("dtype"));
+  p.k_transposed = params.word("k_layout") == "ds";
+  p.variant = variant_from_name(params.word("variant"));
+  return p;
+}
+
+Inputs make_inputs(BenchContext& ctx, const Problem& p) {
+  const InputKind kind = input_kind_from_name(ctx.params().word("inputs"));
+  // Peaky scores: four times the queries.
+  return {ctx.input("q", Shape{p.h_q(), p.t_q, p.d}, p.dtype, kind, 4.0),
+          ctx.input("k", Shape{p.h_kv, p.s_kv, p.d}, p.dtype, kind, 1.0),
+          ctx.input("v", Shape{p.h_kv, p.s_kv, p.d}, p.dtype, kind, 1.0)};
+}
+
+std::vector<double> reference(BenchContext& ctx, const Problem& p, const Inputs& inputs, bool causal) {
+  const auto d = static_cast<std::size_t>(p.d);
+  const auto s_kv = static_cast<std::size_t>(p.s_kv);
+  std::vector<double> out(static_cast<std::size_t>(p.h_q() * p.t_q) * d);
+  std::vector<float> k(s_kv * d), v(s_kv * d);
+  std::vector<double> q(d), score(s_kv);
+  const double scale = p.scale();
+  for (std::int64_t head = 0; head < p.h_kv; ++head) {
+    ctx.progress("reference", static_cast<double>(head) / static_cast<double>(p.h_kv));
+    const std::int64_t first = head * p.s_kv * p.d;
+    for (std::size_t i = 0; i < s_kv * d; ++i) {
+      k[i] = static_cast<float>(inputs.k.at(first + static_cast<std::int64_t>(i)));
+      v[i] = static_cast<float>(inputs.v.at(first + static_cast<std::int64_t>(i)));
+    }
+    for (std::int64_t row = head * p.g * p.t_q; row < (head + 1) * p.g * p.t_q; ++row) {
+      const std::int64_t position = p.q_start() + row % p.t_q;
+      const auto visible = static_cast<std::size_t>(causal ? std::min(p.s_kv, position + 1) : p.s_kv);
+      for (std::size_t i = 0; i < d; ++i) q[i] = inputs.q.at(row * p.d + static_cast<std::int64_t>(i));
+      double largest = -std::numeric_limits<double>::infinity();
+      for (std::size_t s = 0; s < visible; ++s) {
+        double sum = 0;
+        for (std::size_t i = 0; i < d; ++i) sum += q[i] * static_cast<double>(k[s * d + i]);
+        score[s] = sum * scale;
+        largest = std::max(largest, score[s]);
+      }
+      double* o = out.data() + static_cast<std::size_t>(row) * d;
+      double weights = 0;
+      for (std::size_t s = 0; s < visible; ++s) {
+        const double weight = std::exp(score[s] - largest);
+        weights += weight;
+        for (std::size_t i = 0; i < d; ++i) o[i] += weight * static_cast<double>(v[s * d + i]);
+      }
+      if (visible > 0)
+        for (std::size_t i = 0; i < d; ++i) o[i] /= weights;
+    }
+  }
+  return out;
+}
+
+double tolerance(DType dtype, InputKind kind, bool user_inputs) {
+  switch (dtype) {
+    case DType::f16: return 5e-4;
+    case DType::bf16: return 4e-3;
+    default: break;
+  }
+  // A user's own inputs may be as uneven as partial results whose maxima differ by 200.
+  if (user_inputs) return 1e-4;
+  return kind == InputKind::peaky ? 1.5e-5 : 5e-6;
+}
+
+void copy_tokens(const LogicalTensor& cache, const Problem& p, std::int64_t head,
+                 const std::vector<std::int64_t>& tokens, bool transposed, std::uint8_t* to) {
+  const std::size_t element = size_of(cache.dtype());
+  const auto d = static_cast<std::size_t>(p.d);
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const std::uint8_t* row = cache.element((head * p.s_kv + tokens[t]) * p.d);
+    if (!transposed) {
+      std::memcpy(to + t * d * element, row, d * element);
+      continue;
+    }
+    for (std::size_t i = 0; i < d; ++i) std::memcpy(to + (i * tokens.size() + t) * element, row + i * element, element);
+  }
+}
+
+void check(BenchContext& ctx, const Problem& problem, const Inputs& inputs, const LogicalTensor& o, bool causal,
+           BenchResult& result) {
+  const InputKind kind = input_kind_from_name(ctx.params().word("inputs"));
+  result.numerics =
+      compare(o, reference(ctx, problem, inputs, causal), tolerance(problem.dtype, kind, ctx.user_inputs()));
+  ctx.output("q", inputs.q);
+  ctx.output("k", inputs.k);
+  ctx.output("v", inputs.v);
+  ctx.output("o", o);
+}
+
+void add_routes(const ReductionPlan& plan, GridLevel level, const std::vector<std::uint32_t>& rank_of_cell,
+                std::vector<QueueRoute>& routes) {
+  for (const auto& round : plan.rounds())
+    for (const auto& e : round)
+      routes.push_back(neighbour_route(level, plan.grid(), e.from, e.to, rank_of_cell[e.from], rank_of_cell[e.to]));
+}
+
+void add_counters(const LaunchResult& launch, BenchResult& result) {
+  std::uint64_t sends = 0, most = 0, least = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& pe : launch.pes) {
+    std::uint64_t commands = 0;
+    for (const std::uint64_t n : pe.dispatch.commands) commands += n;
+    sends += pe.dispatch.commands[static_cast<std::size_t>(CommandKind::ipcq_send)];
+    most = std::max(most, commands);
+    least = std::min(least, commands);
+  }
+  result.extra.emplace_back("commands_per_pe_max", static_cast<std::int64_t>(most));
+  result.extra.emplace_back("commands_per_pe_min", static_cast<std::int64_t>(launch.pes.empty() ? 0 : least));
+  result.extra.emplace_back("reduction_messages", static_cast<std::int64_t>(sends));
+}
+
+}  // namespace kb::attention

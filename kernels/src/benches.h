@@ -1,0 +1,13 @@
+// The benches of this library, one factory each.
+#pragma once
+
+#include <kb/kernels/bench.h>
+
+#include <memory>
+
+namespace kb {
+
+std::unique_ptr<Bench> make_gemm_bench();
+std::unique_ptr<Bench> make_decode_long_bench();
+
+}  // namespace kb
