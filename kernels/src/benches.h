@@ -9,5 +9,7 @@ namespace kb {
 
 std::unique_ptr<Bench> make_gemm_bench();
 std::unique_ptr<Bench> make_decode_long_bench();
+std::unique_ptr<Bench> make_allreduce_bench();
+std::unique_ptr<Bench> make_pe2pe_bench();
 
 }  // namespace kb
