@@ -21,9 +21,10 @@ struct CommandSlip {
   CommandId id = 0;
   Ps ready = 0;   // its dispatch time was paid; from then on it waited for a place in the queue
 };
-enum class CommandPhase : std::uint8_t { issue, completed };
+enum class CommandPhase : std::uint8_t { issue, left_queue, completed };
 
-/// Forward: issue. Backward: completed (only `id` is set).
+/// Forward: issue. Backward, with only `id` set: left_queue, when a queue command no longer counts against
+/// queue_depth although it has not completed; completed.
 struct CommandProtocol {
   using tlm_payload_type = CommandSlip;
   using tlm_phase_type = CommandPhase;
@@ -73,9 +74,10 @@ struct TileToken {
   const TilePlan* tile = nullptr;
   std::uint32_t stage = 0;
   bool in_loop = false;            // a step of the tile loop; otherwise a chain, without coordinates
+  bool gated = false;              // prefetched: `ticket` counts from its loop's first step until that is open
   bool last_a = false, last_b = false;  // its FETCH is the last to use the buffered tile
   bool first_k = false, last_k = false;
-  std::uint32_t accumulator = 0;   // loop: register tile that the sum is kept in
+  std::uint64_t accumulator = 0;   // loop: that of its sum, counted from the loop's first; in the GEMM's ring later
   TileCoord at;
   std::uint64_t order = 0;         // number of the token in its PE; breaks ties between arrivals
   std::uint64_t ticket = 0;        // loop: place in the order in which FETCH takes them
@@ -103,12 +105,13 @@ struct Signal {
     accumulator_updated,  // math -> gemm: the k_tile ops on an accumulator have ended
     staging_free,         // dma -> fetch_store: a written tile's place in TCM is free again
     loop_open,            // scheduler -> fetch_store: a prefetched loop's prologue is done
-    handed_over,          // ipcq -> scheduler: a queue command has left the window
-    delivered,            // ipcq -> scheduler: its operand ranges are free again, its completion is due
+    handed_over,          // ipcq -> scheduler: a queue command waits for its peer and leaves the command queue
   };
   Kind kind = Kind::done;
   std::uint32_t slot = 0;         // of the scheduler's window
-  std::uint32_t accumulator = 0;
+  std::uint64_t accumulator = 0;
+  CommandId command = 0;          // loop_open
+  std::uint64_t ticket = 0;       // loop_open: of the loop's first step
   bool last_a = false, last_b = false;
   TileToken* token = nullptr;     // done: goes back to the scheduler's pool
 };
@@ -119,21 +122,39 @@ struct SignalProtocol {
   using tlm_phase_type = SignalPhase;
 };
 
-/// An access to one of the TCM's two channels. The requester owns it until it is granted.
+/// An access to one of the TCM's two channels. The requester owns it and keeps it until the grant.
 struct TcmAccess {
+  enum class Requester : std::uint8_t { fetch_store, ipcq };  // in the order in which they are bound
+  Requester requester = Requester::fetch_store;
   bool write = false;
   std::uint64_t bytes = 0;
   std::uint64_t order = 0;            // breaks ties between arrivals
   const TileToken* token = nullptr;   // FETCH and STORE: whose trail explains the channel's gap
   Cause cause = Cause::operands_ipcq; // other requesters: what the channel's gap was for
-  std::uint32_t tag = 0;              // the requester's own
+  Ps service = 0;                     // filled in with the grant: how long the channel serves it
 };
 enum class TcmPhase : std::uint8_t { request, grant };
 
-/// Forward: request. Backward: grant, whose delay is the end of the access.
+/// Forward: request. Backward: grant, whose delay is the end of the access; the channel serves it in the last
+/// `service` of the time until then.
 struct TcmProtocol {
   using tlm_payload_type = TcmAccess;
   using tlm_phase_type = TcmPhase;
+};
+
+/// Bytes of a queue message on their way to the peer's queue window, as the queue engine gives them to its DMA.
+/// The queue engine owns it and keeps it until the last byte has left.
+struct SlotTransfer {
+  std::uint64_t address = 0;  // physical
+  std::uint64_t bytes = 0;
+  std::uint64_t order = 0;    // breaks ties between arrivals
+};
+enum class SlotTransferPhase : std::uint8_t { request, left };
+
+/// Forward: request. Backward: left, once the last byte has left (the write is posted, spec 5.1).
+struct SlotTransferProtocol {
+  using tlm_payload_type = SlotTransfer;
+  using tlm_phase_type = SlotTransferPhase;
 };
 
 /// A credit on its own wire between two queue engines (spec 5.1): `to` may send `slots` more messages in its

@@ -67,6 +67,9 @@ class Pe : public sc_core::sc_module {
   /// ModelError when an account does not close (spec 2.1).
   PeStats stats(Ps start, Ps end) const;
 
+  /// Activations of this PE's processes since it was built, kernel threads not counted.
+  std::uint64_t activations() const;
+
   /// Starts transfers at the DMA engines at time `start` (not before now), each direction in list order,
   /// without cpu, scheduler or dispatch (Host::run_transfers). Entries of other PEs are ignored.
   void start_transfers(const std::vector<Host::DirectTransfer>& transfers, Ps start);
