@@ -29,6 +29,29 @@ void FlitTrain::shift(Ps by) {
   for (auto& r : runs_) r.first += by;
 }
 
+void FlitTrain::append_from(const FlitTrain& from, Cursor& at, std::uint32_t count) {
+  while (count > 0) {
+    const Run& r = from.runs_[at.run];
+    const std::uint32_t n = std::min(count, r.count - at.used);
+    append_run(r.first + r.step * static_cast<Ps>(at.used), r.step, n);
+    count -= n;
+    at.used += n;
+    if (at.used == r.count && at.run + 1 < from.runs_.size()) {
+      ++at.run;
+      at.used = 0;
+    }
+  }
+}
+
+Ps FlitTrain::next(Cursor& at) const {
+  if (at.used == runs_[at.run].count) {
+    ++at.run;
+    at.used = 0;
+  }
+  const Run& r = runs_[at.run];
+  return r.first + r.step * static_cast<Ps>(at.used++);
+}
+
 FlitTrain FlitTrain::all_at(Ps at, std::uint32_t count) {
   FlitTrain t;
   t.append_run(at, 0, count);

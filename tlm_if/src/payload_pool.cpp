@@ -23,7 +23,8 @@ tlm::tlm_generic_payload& PayloadPool::take(tlm::tlm_command command, std::uint6
   }
   tlm::tlm_generic_payload* t = free_.back();
   free_.pop_back();
-  if (data == nullptr) {
+  const bool filler = data == nullptr;
+  if (filler) {
     // A new block rather than a longer one: payloads in flight still point into the old.
     if (blank_.empty() || blank_.back().size() < length) blank_.emplace_back(length);
     data = blank_.back().data();
@@ -39,6 +40,7 @@ tlm::tlm_generic_payload& PayloadPool::take(tlm::tlm_command command, std::uint6
   t->set_response_status(tlm::TLM_INCOMPLETE_RESPONSE);
   t->set_gp_option(tlm::TLM_MIN_PAYLOAD);
   extension(*t).reset();
+  extension(*t).timing_only = filler;
   t->acquire();
   ++out_;
   return *t;

@@ -20,6 +20,14 @@ class TrainListener {
   virtual void train_extended(tlm::tlm_generic_payload& trans, TransferExtension& ext) = 0;
 };
 
+/// Told when write data has left its issuer.
+class DepartureListener {
+ public:
+  virtual ~DepartureListener() = default;
+  /// The last byte of `trans` leaves the issuer's link at `when` (not before now). Append and notify only.
+  virtual void data_left(tlm::tlm_generic_payload& trans, Ps when) = 0;
+};
+
 /// How a transaction travels and when its data is there.
 ///
 /// Reads: the target fills `train` with the times at which the flits of the data leave it; it is complete at
@@ -37,6 +45,9 @@ class TransferExtension : public tlm::tlm_extension<TransferExtension> {
   FlitTrain train;
   bool complete = false;
   TrainListener* listener = nullptr;
+  DepartureListener* departure = nullptr;     // writes: set by an initiator that wants to know (posted sends)
+  bool timing_only = false;                   // data_ptr points at filler: memories must not store or fill it
+  std::uint32_t origin = 0;                   // number of the end point that sent the request, for arbitration
   Ps path_ps = 0;                             // filled on the way: uncontended time of the whole transaction
 
   void reset() {
@@ -47,6 +58,9 @@ class TransferExtension : public tlm::tlm_extension<TransferExtension> {
     train.clear();
     complete = false;
     listener = nullptr;
+    departure = nullptr;
+    timing_only = false;
+    origin = 0;
     path_ps = 0;
   }
   tlm::tlm_extension_base* clone() const override { return new TransferExtension(*this); }

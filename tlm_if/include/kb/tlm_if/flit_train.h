@@ -35,6 +35,16 @@ class FlitTrain {
   /// Adds a constant to every time.
   void shift(Ps by);
 
+  /// A reading position in a train.
+  struct Cursor {
+    std::size_t run = 0;
+    std::uint32_t used = 0;  // flits of that run already read
+  };
+  /// Appends the next `count` flits of `from` (which must be there) and moves the position.
+  void append_from(const FlitTrain& from, Cursor& at, std::uint32_t count);
+  /// The time of the flit at the position, which must be there; moves on to the next.
+  Ps next(Cursor& at) const;
+
   /// `count` whole flits that are all there at `at`.
   static FlitTrain all_at(Ps at, std::uint32_t count);
 

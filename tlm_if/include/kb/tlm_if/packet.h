@@ -43,6 +43,9 @@ struct Message {
   LaunchMessage* launch = nullptr;            // launch messages
   MessageOwner* owner = nullptr;
   std::uint64_t context = 0;       // the creator's own; returned in the response
+  void* sink = nullptr;            // the receiving end point's own, between the first packet and the last
+  std::uint64_t address = 0;       // requests: as the target behind the far end sees it
+  Ps path_ps = 0;                  // responses: uncontended time of the whole transaction
   std::uint32_t packets = 0;       // in all
   std::uint32_t delivered = 0;     // packets that have reached the far end
   Ps injected = 0;                 // when its head left the creator, for latency breakdowns
@@ -60,6 +63,11 @@ struct Packet {
   std::uint64_t last_flit_bytes = 0;  // bytes of this packet's last flit, as links see them
   FlitTrain train;
   bool last() const;
+
+  // While it waits at an output port: place in the queue, and from when on a decision sees it.
+  Packet* next = nullptr;
+  Ps ready = 0;
+  std::uint64_t queued_delta = 0;
 };
 
 inline bool Packet::last() const { return index + 1 == message->packets; }

@@ -20,7 +20,7 @@ class PayloadPool : public tlm::tlm_mm_interface {
   ~PayloadPool() override;
 
   /// `length` bytes at `data`; `data` may be null in runs without data: it then points at zeroed bytes of the
-  /// pool, so that data_ptr is always valid for `length` bytes.
+  /// pool, so that data_ptr is always valid for `length` bytes, and the extension says timing_only.
   tlm::tlm_generic_payload& take(tlm::tlm_command command, std::uint64_t address, std::uint64_t length,
                                  unsigned char* data = nullptr);
   void free(tlm::tlm_generic_payload* trans) override;

@@ -21,12 +21,15 @@ struct Hop {
   std::uint32_t next = 0;      // receiving node
   Ps overhead = 0;             // of the sending component, once per message
   double bw_gbs = 0;
+  Ps flit = 0;                 // time of a whole flit on the link
   Ps prop = 0;                 // propagation over the link
 };
 
 /// The way of one message, end point to end point. Owned by the platform's route table, never changed.
 struct Route {
   std::vector<Hop> hops;
+  std::uint32_t from = 0, to = 0;  // end points, topology numbers
+  std::uint32_t lane = 0;
   const Route* reverse = nullptr;  // the way of the response
   Ps end_overhead = 0;             // of the receiving end point (0 for memories)
 

@@ -1,0 +1,12 @@
+// Base-protocol sockets where IP meets the fabric. They may stay unbound: a machine without PEs is a machine.
+#pragma once
+
+#include <tlm>
+
+namespace kb {
+
+using BaseInitiatorSocket =
+    tlm::tlm_initiator_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+using BaseTargetSocket = tlm::tlm_target_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+
+}  // namespace kb
