@@ -86,6 +86,11 @@ class ComponentTable {
     names_.push_back(name);
     return static_cast<std::uint32_t>(names_.size() - 1);
   }
+  /// Names component `index`; those before it that have no name yet get "". For readers of saved logs.
+  void set(std::uint32_t index, const std::string& name) {
+    if (names_.size() <= index) names_.resize(index + 1);
+    names_[index] = name;
+  }
   const std::string& name(std::uint32_t index) const { return names_[index]; }
   std::size_t size() const { return names_.size(); }
 
