@@ -42,6 +42,8 @@ int run_cli(int argc, char** argv, const BenchRegistry& benches) {
   cli::add_describe(app, ctx);
   cli::add_validate(app, ctx);
   cli::add_replay(app, ctx);
+  cli::add_sweep(app, ctx);
+  cli::add_sweep_points(app, ctx);
 
   std::vector<std::string> names;
   for (const auto* sub : app.get_subcommands(nullptr)) names.push_back(sub->get_name());

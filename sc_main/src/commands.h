@@ -24,6 +24,8 @@ void add_list(CLI::App& app, CliContext& ctx);
 void add_describe(CLI::App& app, CliContext& ctx);
 void add_validate(CLI::App& app, CliContext& ctx);
 void add_replay(CLI::App& app, CliContext& ctx);
+void add_sweep(CLI::App& app, CliContext& ctx);
+void add_sweep_points(CLI::App& app, CliContext& ctx);
 
 /// Splits `--set` arguments: "bench.NAME=V" are bench parameters, all others topology keys.
 /// Throws InputError for an argument without '='.
