@@ -45,7 +45,7 @@ Cpu::Cpu(const sc_core::sc_module_name& name, const BoxContext& context)
       cost_(cost_model_of(context.params.cost_model)),
       launch_event_("launch"),
       answer_event_("answer"),
-      never_("never") {
+      abandon_event_("abandon") {
   SC_HAS_PROCESS(Cpu);
   commands.bind(static_cast<ProtocolBwIf<CommandProtocol>&>(*this));
   control_in.bind(static_cast<PacketFwIf&>(*this));
@@ -73,30 +73,38 @@ void Cpu::packet_consumed(Packet& packet) {
 void Cpu::main() {
   const char base = 0;
   stack_base_ = &base;
-  thread_ = sc_core::sc_get_current_process_handle();
   while (true) {
     while (launches_.empty()) sc_core::wait(launch_event_);
     const Launched launched = launches_.front();
     launches_.pop_front();
+    running_ = true;
     try {
       run(launched);
+      report(launched);
     } catch (const sc_core::sc_unwind_exception&) {
       throw;
+    } catch (const Abandoned&) {
     } catch (...) {
       if (context_.env.faults == nullptr) throw;
       context_.env.faults->fault(std::current_exception());
-      sc_core::wait(never_);
     }
-    report(launched);
-    if (context_.env.activity != nullptr) context_.env.activity->end();
+    running_ = abandoned_ = false;
+    if (context_.env.activity != nullptr && !asleep_) context_.env.activity->end();
+    asleep_ = false;
+    blocked_ = Blocked{};
   }
 }
 
 void Cpu::run(const Launched& launched) {
   finished_ = false;
+  if (unfinished_ == 0) {  // command numbers count from 1 in every launch
+    issued_.clear();
+    first_issued_ = 1;
+    last_id_ = 0;
+  }
   const Ps ready = launched.arrival + ps_from_ns(context_.params.cpu.overhead_ns);
   start_ = std::max(ready, launched.message->start);
-  if (start_ > now_ps()) sc_core::wait(to_sc_time(start_ - now_ps()));
+  pause(start_ - now_ps());
   context_.counters.open(start_);
   if (records_) records_.emit(records_.blank(OpKind::control, OpName::launch, launched.arrival, start_));
 
@@ -133,9 +141,14 @@ void Cpu::report(const Launched& launched) {
   control_out->nb_transport_fw(packet, phase, delay);
 }
 
+void Cpu::pause(Ps time) {
+  if (time > 0) sc_core::wait(to_sc_time(time), abandon_event_);
+  if (abandoned_) throw Abandoned{};
+}
+
 void Cpu::spend(Ps time, EngineAccount& account) {
   const Ps begin = now_ps();
-  if (time > 0) sc_core::wait(to_sc_time(time));
+  pause(time);
   account.serve(begin, begin + time, Cause::dispatch);
 }
 
@@ -200,6 +213,7 @@ void Cpu::block(const char* why, CommandId id, Cause cause) {
     if (context_.env.activity != nullptr) context_.env.activity->end();
   }
   sc_core::wait(answer_event_);
+  if (abandoned_) throw Abandoned{};
   blocked_ = Blocked{};
   context_.counters.account(EngineKind::cpu).stall(now_ps(), cause);
 }
@@ -257,7 +271,10 @@ std::string Cpu::blocked_state() const {
 }
 
 void Cpu::abandon() {
-  if (thread_.valid() && !thread_.terminated()) thread_.kill();
+  if (!running_) return;
+  abandoned_ = true;
+  answer_event_.notify(sc_core::SC_ZERO_TIME);
+  abandon_event_.notify(sc_core::SC_ZERO_TIME);
 }
 
 }  // namespace kb

@@ -143,7 +143,7 @@ Pe::Pe(const sc_core::sc_module_name& module_name, const PeParams& params, const
   credit_in.bind(impl_->ipcq->credit_in);
 }
 
-Pe::~Pe() { abandon(); }
+Pe::~Pe() = default;
 
 const std::vector<std::string>& Pe::component_names() {
   static const std::vector<std::string> names = [] {
@@ -217,9 +217,7 @@ std::string Pe::blocked_state() const {
   return text;
 }
 
-void Pe::abandon() {
-  if (impl_) impl_->cpu->abandon();
-}
+void Pe::abandon() { impl_->cpu->abandon(); }
 
 const PeEnv& Pe::env() const { return impl_->env; }
 const PeParams& Pe::params() const { return impl_->params; }

@@ -84,6 +84,8 @@ struct PacketProtocol {
 };
 using PacketFwIf = ProtocolFwIf<PacketProtocol>;
 using PacketInitiatorSocket = OneWayInitiatorSocket<PacketProtocol, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+/// On a parent that passes the socket of a child on.
+using PacketParentSocket = ProtocolInitiatorSocket<PacketProtocol, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
 using PacketTargetSocket = ProtocolTargetSocket<PacketProtocol, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
 
 /// Free list of objects that are recycled, never freed before the pool. Counts what is out.

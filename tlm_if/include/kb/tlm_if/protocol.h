@@ -173,6 +173,7 @@ struct CreditProtocol {
 };
 using CreditFwIf = ProtocolFwIf<CreditProtocol>;
 using CreditInitiatorSocket = OneWayInitiatorSocket<CreditProtocol, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+using CreditParentSocket = ProtocolInitiatorSocket<CreditProtocol, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
 using CreditTargetSocket = ProtocolTargetSocket<CreditProtocol, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
 
 }  // namespace kb

@@ -38,7 +38,7 @@ class Cpu : public sc_core::sc_module,
   void set_pe_name(const std::string& name) { pe_name_ = name; }
   /// Directions that commands may name, bit by bit.
   void set_peers(std::uint32_t directions) { peers_ = directions; }
-  /// Ends the thread, unwinding the kernel's locals.
+  /// Unwinds the kernel when the simulation runs next; the launch is not reported.
   void abandon();
 
   // PePort
@@ -83,9 +83,13 @@ class Cpu : public sc_core::sc_module,
     Ps since = 0;
   };
 
+  /// Thrown through an abandoned kernel.
+  struct Abandoned {};
+
   void main();
   void run(const Launched& launched);
   void report(const Launched& launched);
+  void pause(Ps time);
   void spend(Ps time, EngineAccount& account);
   void block(const char* why, CommandId id, Cause cause);
   void absorb() const;
@@ -96,9 +100,8 @@ class Cpu : public sc_core::sc_module,
   std::string pe_name_;
   RecordWriter records_;
   CostModel cost_;
-  sc_core::sc_event launch_event_, answer_event_, never_;
+  sc_core::sc_event launch_event_, answer_event_, abandon_event_;
   std::deque<Launched> launches_;
-  sc_core::sc_process_handle thread_;
   const char* stack_base_ = nullptr;
   std::uint32_t peers_ = 0;
 
@@ -111,6 +114,8 @@ class Cpu : public sc_core::sc_module,
   mutable CommandId first_issued_ = 1;
   mutable std::uint32_t in_queue_ = 0, unfinished_ = 0;
   Blocked blocked_;
+  bool running_ = false;               // a kernel is in the thread
+  bool abandoned_ = false;
   bool asleep_ = false;                // blocked without a wake-up of its own
 
   ObjectPool<Message> messages_;

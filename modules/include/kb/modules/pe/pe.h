@@ -41,9 +41,9 @@ class Pe : public sc_core::sc_module {
   /// Launch messages to the cpu (Message::Kind::launch).
   PacketTargetSocket control_in;
   /// Completions: a message of this PE on the reverse of the launch's route, with its `launch` and `context`.
-  PacketInitiatorSocket control_out;
+  PacketParentSocket control_out;
   /// Credits to and from the other PEs' queue engines; left unbound where there are no queues.
-  CreditInitiatorSocket credit_out;
+  CreditParentSocket credit_out;
   CreditTargetSocket credit_in;
 
   /// Throws InputError on impossible parameters and on an `impl` that the registry does not know.
@@ -82,8 +82,9 @@ class Pe : public sc_core::sc_module {
   /// What the kernel's thread waits for and since when, with queue pointers and credits; empty while it runs or
   /// is not launched. For reports of deadlocks.
   std::string blocked_state() const;
-  /// Ends the kernel's thread where it stands, unwinding the kernel's locals. For platforms that give up after
-  /// an error; the destructor does it too, as far as the simulation is still able to switch threads.
+  /// Ends the present kernel where it stands, for platforms that give up after an error or a deadlock: an
+  /// exception unwinds its locals when the simulation runs next (sc_start(SC_ZERO_TIME) is enough). Nothing can
+  /// run in a simulation that was ended by sc_stop, and the locals of a kernel that is then unfinished are lost.
   void abandon();
 
   const PeEnv& env() const;
