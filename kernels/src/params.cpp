@@ -64,29 +64,6 @@ ParamSpec flag_param(const std::string& name, bool default_value, const std::str
   return {name, ParamType::flag, default_value ? "true" : "false", 0, 0, {}, doc};
 }
 
-std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
-  std::string best;
-  std::size_t best_distance = std::numeric_limits<std::size_t>::max();
-  for (const auto& candidate : candidates) {
-    std::vector<std::size_t> row(candidate.size() + 1);
-    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= name.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j <= candidate.size(); ++j) {
-        const std::size_t substituted = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-      }
-    }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
-      best = candidate;
-    }
-  }
-  return best;
-}
-
 Params::Params(const std::string& owner, const std::vector<ParamSpec>& specs,
                const std::map<std::string, std::string>& given) {
   std::vector<std::string> names;

@@ -55,6 +55,8 @@ struct Platform::Impl : public SimMachine, public MemoryView {
     f.activity = &sim_host.activity();
     f.faults = &sim_host;
     f.recorder = sorter.get();
+    f.links = options.links;
+    f.registry = options.fabric_registry;
     f.dmi = options.mode == Mode::data;
     f.shuffle = options.build_shuffle;
     f.make_pe = [this](const char* name, const PeAttachment& at) { return make_pe(name, at); };
@@ -139,6 +141,9 @@ struct Platform::Impl : public SimMachine, public MemoryView {
   void flush_records() override {
     if (sorter) sorter->flush();
   }
+  void drain_records() override {
+    if (sorter) sorter->drain();
+  }
   std::string in_flight() const override {
     const auto n = fabric->in_flight();
     return n == 0 ? std::string() : fmt::format("{} messages in the fabric", n);
@@ -216,6 +221,12 @@ const SystemConfig& Platform::config() const { return impl_->config; }
 const ComponentTable& Platform::components() const { return impl_->table; }
 MemoryView& Platform::memory() { return *impl_; }
 Pe& Platform::pe(std::uint32_t rank) { return *impl_->pes[rank]; }
+std::vector<std::string> Platform::link_names() const {
+  std::vector<std::string> names;
+  for (const auto& l : impl_->fabric->link_stats()) names.push_back(l.name);
+  return names;
+}
+void Platform::check_conservation() const { impl_->fabric->check_conservation(); }
 std::string Platform::in_flight() const { return impl_->in_flight(); }
 
 }  // namespace kb

@@ -1,7 +1,6 @@
 #include <kb/tlm_if/text.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace kb {
@@ -25,7 +24,8 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
   std::string best;
-  std::size_t distance = std::numeric_limits<std::size_t>::max();
+  // Beyond half of the letters a suggestion is noise.
+  std::size_t distance = std::max<std::size_t>(2, name.size() / 2) + 1;
   for (const auto& c : candidates) {
     const std::size_t d = edit_distance(name, c);
     if (d < distance) {

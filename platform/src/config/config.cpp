@@ -184,32 +184,4 @@ std::vector<ConfigKeyInfo> describe_config_keys() {
   return keys;
 }
 
-std::string nearest_name(const std::string& name, const std::vector<std::string>& names) {
-  // Levenshtein distance, one row at a time.
-  const auto distance = [&](const std::string& other) {
-    std::vector<std::size_t> row(other.size() + 1);
-    for (std::size_t j = 0; j <= other.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= name.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j <= other.size(); ++j) {
-        const std::size_t substituted = diagonal + (name[i - 1] == other[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-      }
-    }
-    return row.back();
-  };
-  // Beyond half of the letters a suggestion is noise.
-  std::size_t best = std::max<std::size_t>(2, name.size() / 2) + 1;
-  std::string nearest;
-  for (const std::string& candidate : names) {
-    const std::size_t d = distance(candidate);
-    if (d >= best) continue;
-    best = d;
-    nearest = candidate;
-  }
-  return nearest;
-}
-
 }  // namespace kb

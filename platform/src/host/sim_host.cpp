@@ -52,6 +52,17 @@ void SimHost::finished() {
   done_event_.notify(sc_core::SC_ZERO_TIME);
 }
 
+// The data pass of a launch is done before its completion is the host's (spec 1.5).
+void SimHost::finish_records() {
+  try {
+    sim_->flush_records();
+  } catch (...) {
+    fault(std::current_exception());
+    return;
+  }
+  finished();
+}
+
 // A caller outside of any process gets control back at the end of this delta.
 void SimHost::resume_caller() {
   if (running_) sc_core::sc_pause();
@@ -65,8 +76,7 @@ void SimHost::watch_transfers() {
       Pe& pe = sim_->pe(rank);
       while (!pe.transfers_done()) sc_core::wait(pe.transfers_done_event());
     }
-    sim_->flush_records();
-    finished();
+    finish_records();
   }
 }
 
@@ -116,7 +126,9 @@ void SimHost::run_until_done() {
   tick_event_.cancel();
   if (error_) {
     for (const auto rank : active_) sim_->pe(rank).abandon();
-    sim_->flush_records();
+    // Kernels unwind in the next delta; inside a larger simulation it comes by itself.
+    if (!inside && sc_core::sc_get_status() != sc_core::SC_STOPPED) sc_core::sc_start(sc_core::SC_ZERO_TIME);
+    sim_->drain_records();
     std::rethrow_exception(std::exchange(error_, nullptr));
   }
 }
@@ -161,10 +173,7 @@ LaunchResult SimHost::launch(const KernelProgram& program, const LaunchOptions& 
   const std::uint64_t messages = sim_->messages();
   active_ = pes;
   done_ = false;
-  sim_->start_launch(program, pes, [this] {
-    sim_->flush_records();
-    finished();
-  });
+  sim_->start_launch(program, pes, [this] { finish_records(); });
   run_until_done();
   Ps end = sim_->launch_start();
   for (const auto rank : pes) end = std::max(end, sim_->pe(rank).finish_time());

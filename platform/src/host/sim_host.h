@@ -34,6 +34,8 @@ class SimMachine {
   virtual Ps credit_latency(std::uint32_t from, std::uint32_t to) const = 0;
   /// Records up to the present time reach their sinks (data pass included).
   virtual void flush_records() = 0;
+  /// The same after a failure: sinks keep what happened, nothing is complete.
+  virtual void drain_records() = 0;
   virtual std::string in_flight() const = 0;
   virtual bool foreign_ip() const = 0;
 };
@@ -57,6 +59,7 @@ class SimHost : public sc_core::sc_module, public TensorHost, public FaultSink {
  private:
   void run_until_done();
   void finished();
+  void finish_records();
   void on_idle();
   void on_tick();
   void resume_caller();

@@ -16,12 +16,18 @@ namespace kb {
 
 class Pe;
 class PeRegistry;
+class FabricRegistry;
+class LinkObserver;
 
 /// How a platform is built and observed.
 struct PlatformOptions {
   Mode mode = Mode::timing;
   /// Observers of the event stream, called in its final order; none: nothing is recorded.
   std::vector<OpSink*> sinks;
+  /// Watches links and memory channels (waveforms); null: nobody does.
+  LinkObserver* links = nullptr;
+  /// Implementations of fabric components by `impl:` name; null: the built-in ones only.
+  const FabricRegistry* fabric_registry = nullptr;
   /// Implementations of PE components by `impl:` name; null: the built-in ones only.
   const PeRegistry* pe_registry = nullptr;
   /// Called about every microsecond of simulated time during launches; returning false ends the run.
@@ -46,6 +52,12 @@ class Platform : public sc_core::sc_module {
   const ComponentTable& components() const;
   MemoryView& memory();
   Pe& pe(std::uint32_t rank);
+
+  /// Links and memory channels by name, in the numbers that a LinkObserver sees.
+  std::vector<std::string> link_names() const;
+
+  /// Law 3: messages injected = delivered, nothing in flight, every pool full. Throws ModelError naming the rest.
+  void check_conservation() const;
 
   /// Names of everything in flight or not returned (messages, payloads, slots); empty when all is at rest.
   std::string in_flight() const;

@@ -6,7 +6,7 @@
 
 namespace kb {
 
-/// The candidate with the smallest edit distance to `name`; empty when there is none at all.
+/// The candidate with the smallest edit distance to `name`; empty when none is near (half of the letters).
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates);
 
 }  // namespace kb
