@@ -120,7 +120,6 @@ void NetworkInterface::receive(Packet& packet, std::uint32_t) {
   }
   if (!launch_ || launch_->get_base_port().size() == 0)
     throw ModelError(title() + ": found a launch; allowed: only where a processor is bound");
-  packet.train.shift(params_.control_overhead);
   const bool last = context_.count_delivery(packet);
   PacketPhase phase = PacketPhase::send;
   sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, packet.train.head() - now_ps()));

@@ -372,6 +372,7 @@ class DataPass::Impl {
     loop->tiles_n = plan.tiles_n();
     loop->stored.assign(static_cast<std::size_t>(loop->tiles_m * loop->tiles_n), false);
     for (std::size_t i = 0; i < c.ops.size(); ++i) {
+      if (static_cast<int>(i) == plan.gemm_op()) continue;
       if (c.ops[i].scope == OpScope::k_tile) loop->k_ops.push_back(static_cast<int>(i));
       if (c.ops[i].scope == OpScope::output_tile) loop->out_ops.push_back(static_cast<int>(i));
     }

@@ -244,7 +244,6 @@ struct Fabric::Impl {
     p.memory = true;
     p.memory_is_ours = true;
     p.control = true;
-    p.control_overhead = cpu_overhead();
     const std::string name = "pe" + std::to_string(i);
     NetworkInterface& ni = make_interface(n, name + "_ni", p);
     const std::uint32_t rank = (s * config.cubes_per_sip() + c) * config.pes_per_cube() + i;

@@ -31,7 +31,6 @@ struct NetworkInterfaceParams {
   bool memory_is_ours = false;         // understands TransferExtension fully
   const MemoryModule* module = nullptr;  // what it knows about its own times
   bool control = false;                // has packet sockets for launches
-  Ps control_overhead = 0;             // of the processor behind them, once per launch
 };
 
 /// Data of a message that is being sent, packet by packet, as its flits become known.
