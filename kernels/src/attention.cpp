@@ -44,22 +44,30 @@ Handle v_of(Context& tl, const Problem& p, const KvTile& tile) {
   return tile.in_tcm ? tl.resident(tile.v_addr, shape, p.dtype) : tl.ref(tile.v_addr, shape, p.dtype);
 }
 
-std::int64_t widest(const std::vector<KvTile>& tiles) {
-  std::int64_t width = 0;
-  for (const auto& t : tiles) width = std::max(width, t.count);
-  return width;
+/// Elements of the largest [rows, tokens] and the largest tile among the steps.
+struct Largest {
+  std::int64_t scores = 0;
+  std::int64_t tokens = 0;
+};
+Largest largest_of(const std::vector<Step>& steps) {
+  Largest most;
+  for (const auto& s : steps) {
+    most.scores = std::max(most.scores, s.q.dim(0) * s.tile.count);
+    most.tokens = std::max(most.tokens, s.tile.count);
+  }
+  return most;
 }
 
 /// Scaled (and masked) scores q x K^T as one composite into `buffer`.
-Handle scores(Context& tl, const Problem& p, const Handle& q, const KvTile& tile, const Handle& buffer) {
-  const std::int64_t rows = q.dim(0);
-  tl::Composite command = tl::gemm(q, k_of(tl, p, tile));
+Handle scores(Context& tl, const Problem& p, const Step& step, const Handle& buffer) {
+  const std::int64_t rows = step.q.dim(0), count = step.tile.count;
+  tl::Composite command = tl::gemm(step.q, k_of(tl, p, step.tile));
   command.epilogue("scale", {{"factor", p.scale()}});
-  if (tile.mask) command.epilogue("add", {{"other", tl.causal_mask(rows, tile.count, *tile.mask)}});
-  return tl.composite(command.into(tl.slice(buffer, 0, Shape{rows, tile.count})));
+  if (step.tile.mask) command.epilogue("add", {{"other", tl.causal_mask(rows, count, *step.tile.mask)}});
+  return tl.composite(command.into(tl.slice(buffer, 0, Shape{rows, count})));
 }
 
-/// The softmax merge as kernel math: corrects m, l and O for a score tile and returns its probabilities.
+/// The softmax merge as kernel math: corrects m, l and O for a score tile and returns its probabilities in `p`.
 Handle merge_scores(Context& tl, const Handle& s, const State& state, const Handle& p) {
   const Handle m_new = tl.maximum(state.m, tl.max(s, -1));
   tl.exp_diff(s, m_new, into(p));
@@ -70,32 +78,33 @@ Handle merge_scores(Context& tl, const Handle& s, const State& state, const Hand
   return p;
 }
 
-void fold_primitive(Context& tl, const Problem& p, const Handle& q, const std::vector<KvTile>& tiles,
-                    const State& state) {
+void fold_primitive(Context& tl, const Problem& p, const std::vector<Step>& steps) {
   const auto scope = tl.scratch_scope("kv");
-  const std::int64_t rows = q.dim(0), width = widest(tiles);
-  Handle k_buffer[2], v_buffer[2];
-  for (int i = 0; i < 2; ++i) {
-    k_buffer[i] = tl.empty({width * p.d}, p.dtype);
-    v_buffer[i] = tl.empty({width * p.d}, p.dtype);
+  struct Operands {
+    Handle k, v;  // as stored
+  };
+  Operands buffer[2];
+  const bool any_in_hbm = std::any_of(steps.begin(), steps.end(), [](const Step& s) { return !s.tile.in_tcm; });
+  for (int i = 0; any_in_hbm && i < 2; ++i) {
+    const std::int64_t size = largest_of(steps).tokens * p.d;
+    buffer[i] = {tl.empty({size}, p.dtype), tl.empty({size}, p.dtype)};
   }
-  struct Loaded {
-    Handle k, v;
-  };
-  const auto load = [&](std::size_t j) {
-    const KvTile& t = tiles[j];
+  const auto fetch = [&](std::size_t j) {
+    const KvTile& t = steps[j].tile;
     const Shape k_shape = stored_k(p, t.count), v_shape{t.count, p.d};
-    return Loaded{tl.load(t.k_addr, k_shape, p.dtype, into(tl.slice(k_buffer[j % 2], 0, k_shape))),
-                  tl.load(t.v_addr, v_shape, p.dtype, into(tl.slice(v_buffer[j % 2], 0, v_shape)))};
+    if (t.in_tcm) return Operands{tl.resident(t.k_addr, k_shape, p.dtype), tl.resident(t.v_addr, v_shape, p.dtype)};
+    return Operands{tl.load(t.k_addr, k_shape, p.dtype, into(tl.slice(buffer[j % 2].k, 0, k_shape))),
+                    tl.load(t.v_addr, v_shape, p.dtype, into(tl.slice(buffer[j % 2].v, 0, v_shape)))};
   };
-  Loaded next = load(0);
-  for (std::size_t j = 0; j < tiles.size(); ++j) {
-    const Loaded now = next;
-    if (j + 1 < tiles.size()) next = load(j + 1);
+  Operands next = fetch(0);
+  for (std::size_t j = 0; j < steps.size(); ++j) {
+    const Operands now = next;
+    if (j + 1 < steps.size()) next = fetch(j + 1);
     const auto tile_scope = tl.scratch_scope("tile");
+    const auto& [q, state, tile] = steps[j];
     Handle s = tl.dot(q, k_operand(tl, p, now.k));
     s = tl.mul(s, p.scale(), into(s));
-    if (tiles[j].mask) s = tl.add(s, tl.causal_mask(rows, tiles[j].count, *tiles[j].mask), into(s));
+    if (tile.mask) s = tl.add(s, tl.causal_mask(q.dim(0), tile.count, *tile.mask), into(s));
     const Handle m_new = tl.maximum(state.m, tl.max(s, -1));
     const Handle prob = tl.exp_diff(s, m_new, as(p.dtype));
     const Handle corr = tl.exp_diff(state.m, m_new);
@@ -112,34 +121,34 @@ void fold_primitive(Context& tl, const Problem& p, const Handle& q, const std::v
 
 /// GEMMs as composites, the merge as kernel math. With two buffers the next tile's scores need not wait for this
 /// tile's probabilities to be used up.
-void fold_hybrid(Context& tl, const Problem& p, const Handle& q, const std::vector<KvTile>& tiles, const State& state,
-                 std::size_t buffers) {
+void fold_hybrid(Context& tl, const Problem& p, const std::vector<Step>& steps, std::size_t buffers) {
   const auto scope = tl.scratch_scope("scores");
-  const std::int64_t rows = q.dim(0), width = widest(tiles);
+  const std::int64_t size = largest_of(steps).scores;
   Handle s_buffer[2], p_buffer[2];
-  for (std::size_t i = 0; i < std::min(buffers, tiles.size()); ++i) {
-    s_buffer[i] = tl.empty({rows * width}, DType::f32);
-    p_buffer[i] = tl.empty({rows * width}, p.dtype);
+  for (std::size_t i = 0; i < std::min(buffers, steps.size()); ++i) {
+    s_buffer[i] = tl.empty({size}, DType::f32);
+    p_buffer[i] = tl.empty({size}, p.dtype);
   }
-  for (std::size_t j = 0; j < tiles.size(); ++j) {
+  for (std::size_t j = 0; j < steps.size(); ++j) {
     const auto tile_scope = tl.scratch_scope("tile");
-    const Handle s = scores(tl, p, q, tiles[j], s_buffer[j % buffers]);
-    const Handle prob = merge_scores(tl, s, state, tl.slice(p_buffer[j % buffers], 0, Shape{rows, tiles[j].count}));
-    tl.composite(tl::gemm(prob, v_of(tl, p, tiles[j])).epilogue("add", {{"other", state.o}}).into(state.o));
+    const auto& [q, state, tile] = steps[j];
+    const Handle s = scores(tl, p, steps[j], s_buffer[j % buffers]);
+    const Handle prob = merge_scores(tl, s, state, tl.slice(p_buffer[j % buffers], 0, s.shape()));
+    tl.composite(tl::gemm(prob, v_of(tl, p, tile)).epilogue("add", {{"other", state.o}}).into(state.o));
   }
 }
 
 /// Two composites per tile: scores, then softmax_merge with P x V.
-void fold_recipe(Context& tl, const Problem& p, const Handle& q, const std::vector<KvTile>& tiles, const State& state,
-                 std::size_t buffers) {
+void fold_recipe(Context& tl, const Problem& p, const std::vector<Step>& steps, std::size_t buffers) {
   const auto scope = tl.scratch_scope("scores");
-  const std::int64_t rows = q.dim(0), width = widest(tiles);
+  const std::int64_t size = largest_of(steps).scores;
   Handle s_buffer[2];
-  for (std::size_t i = 0; i < std::min(buffers, tiles.size()); ++i) s_buffer[i] = tl.empty({rows * width}, DType::f32);
-  for (std::size_t j = 0; j < tiles.size(); ++j) {
+  for (std::size_t i = 0; i < std::min(buffers, steps.size()); ++i) s_buffer[i] = tl.empty({size}, DType::f32);
+  for (std::size_t j = 0; j < steps.size(); ++j) {
     const auto tile_scope = tl.scratch_scope("tile");
-    const Handle s = scores(tl, p, q, tiles[j], s_buffer[j % buffers]);
-    tl.composite(tl::gemm_from_prologue(v_of(tl, p, tiles[j]))
+    const auto& [q, state, tile] = steps[j];
+    const Handle s = scores(tl, p, steps[j], s_buffer[j % buffers]);
+    tl.composite(tl::gemm_from_prologue(v_of(tl, p, tile))
                      .prologue("softmax_merge", {{"s", s}, {"m", state.m}, {"l", state.l}, {"O", state.o}})
                      .epilogue("add", {{"other", state.o}})
                      .into(state.o));
@@ -177,15 +186,22 @@ void reset(Context& tl, const State& state) {
   tl.fill(state.o, 0);
 }
 
-void fold(Context& tl, const Problem& problem, const Handle& q, const std::vector<KvTile>& tiles, const State& state) {
-  if (tiles.empty()) return;
+void fold(Context& tl, const Problem& problem, const std::vector<Step>& steps) {
+  if (steps.empty()) return;
   switch (problem.variant) {
-    case Variant::primitive: return fold_primitive(tl, problem, q, tiles, state);
-    case Variant::opt2: return fold_recipe(tl, problem, q, tiles, state, 2);
-    case Variant::hybrid: return fold_hybrid(tl, problem, q, tiles, state, 2);
-    case Variant::composite: return fold_hybrid(tl, problem, q, tiles, state, 1);
-    case Variant::composite_extended: return fold_recipe(tl, problem, q, tiles, state, 1);
+    case Variant::primitive: return fold_primitive(tl, problem, steps);
+    case Variant::opt2: return fold_recipe(tl, problem, steps, 2);
+    case Variant::hybrid: return fold_hybrid(tl, problem, steps, 2);
+    case Variant::composite: return fold_hybrid(tl, problem, steps, 1);
+    case Variant::composite_extended: return fold_recipe(tl, problem, steps, 1);
   }
+}
+
+void fold(Context& tl, const Problem& problem, const Handle& q, const State& state, const std::vector<KvTile>& tiles) {
+  std::vector<Step> steps;
+  steps.reserve(tiles.size());
+  for (const auto& tile : tiles) steps.push_back({q, state, tile});
+  fold(tl, problem, steps);
 }
 
 void merge(Context& tl, const State& state, const Handle& m, const Handle& l, const Handle& o) {

@@ -9,7 +9,9 @@
 
 namespace kb::attention {
 
-std::vector<ParamSpec> common_params(const char* default_placement) {
+namespace {
+
+std::vector<ParamSpec> common_params(std::vector<std::string> variants, const char* default_placement) {
   constexpr std::int64_t kMaxTokens = std::int64_t{1} << 34;
   return {
       int_param("H_kv", 1, 1, 1024, "KV heads"),
@@ -18,19 +20,81 @@ std::vector<ParamSpec> common_params(const char* default_placement) {
       word_param("dtype", "f16", {"f16", "bf16", "f32"}, "storage type of q, k, v and o"),
       int_param("S_kv", 4096, 1, kMaxTokens, "context, in tokens"),
       int_param("C", 1, 1, 1024, "the first C cubes take part"),
-      int_param("P", 1, 1, 1024, "the first P PEs of each cube take part"),
-      word_param("variant", "hybrid", {"primitive", "opt2", "hybrid", "composite", "composite_extended"},
-                 "command stream: single ops; two composites per tile; GEMM composites with the merge as kernel math; "
-                 "the same over chunks; two composites per chunk"),
+      int_param("P", 1, 1, 1024, "the first P PEs of each cube take part (short cases: all PEs do)"),
+      word_param("variant", "hybrid", std::move(variants),
+                 "command stream. primitive: single ops; opt2: two composites per tile; hybrid: GEMM composites with "
+                 "the softmax merge as kernel math; composite, composite_extended: as hybrid and opt2 over chunks of "
+                 "the local sequence"),
       int_param("tile", 64, 1, 1 << 20, "KV tokens per step of the kernel's loop"),
       word_param("reduce", "tree", {"tree", "chain"}, "how partial results reach the root"),
-      word_param("placement", default_placement, {"round_robin", "contiguous", "zigzag"}, "which PE holds which token"),
+      word_param("placement", default_placement, {"round_robin", "contiguous", "zigzag"},
+                 "which PE (prefill-long: which cube) holds which token"),
       int_param("request_id", 0, 0, std::numeric_limits<std::int64_t>::max(),
                 "rotates the round-robin start: the first token lies on PE request_id mod N"),
       word_param("k_layout", "sd", {"sd", "ds"}, "K as [S, d], or transposed beforehand, [d, S]"),
-      int_param("kv_per_cube", 1, 1, 8, "KV heads per cube, 1 2 4 8 (short cases)"),
+      int_param("kv_per_cube", 1, 1, 8, "KV heads per cube at a time: 1 2 4 8 (short cases)"),
       inputs_param(),
   };
+}
+
+[[noreturn]] void refuse(const std::string& bench, const std::string& parameter, std::int64_t found,
+                         const std::string& allowed) {
+  throw InputError("bench " + bench + ", parameter " + parameter + ": found " + std::to_string(found) +
+                   "; allowed: " + allowed);
+}
+
+}  // namespace
+
+std::vector<ParamSpec> decode_params() {
+  return common_params({"primitive", "opt2", "hybrid", "composite", "composite_extended"}, "round_robin");
+}
+
+std::vector<ParamSpec> prefill_params(const char* default_placement) {
+  std::vector<ParamSpec> all = common_params({"primitive", "hybrid", "opt2"}, default_placement);
+  all.push_back(int_param("T_q", 64, 1, std::int64_t{1} << 34, "query positions: the last T_q of the context"));
+  all.push_back(int_param("q_block", 16, 1, 256, "query positions per block; G x q_block <= 256 rows"));
+  all.push_back(flag_param("causal", true, "a query sees the keys up to its own position only"));
+  return all;
+}
+
+std::uint32_t cubes_of(const BenchContext& ctx, const std::string& bench) {
+  const std::int64_t cubes = ctx.params().integer("C");
+  if (cubes > ctx.machine().cubes_per_sip())
+    refuse(bench, "C", cubes,
+           "1 .. " + std::to_string(ctx.machine().cubes_per_sip()) + " on this topology (cubes of one SIP)");
+  return static_cast<std::uint32_t>(cubes);
+}
+
+std::uint32_t pes_of(const BenchContext& ctx, const std::string& bench) {
+  const std::int64_t pes = ctx.params().integer("P");
+  if (pes > ctx.machine().pes_per_cube)
+    refuse(bench, "P", pes, "1 .. " + std::to_string(ctx.machine().pes_per_cube) + " on this topology");
+  return static_cast<std::uint32_t>(pes);
+}
+
+HeadHomes homes_of(const BenchContext& ctx, const std::string& bench, std::int64_t h_kv, std::uint32_t cubes) {
+  const std::int64_t per_cube = ctx.params().integer("kv_per_cube");
+  const std::uint32_t pes = ctx.machine().pes_per_cube, cols = ctx.machine().pe_cols;
+  if (per_cube != 1 && per_cube != 2 && per_cube != 4 && per_cube != 8)
+    refuse(bench, "kv_per_cube", per_cube, "1 2 4 8");
+  const auto heads = static_cast<std::uint32_t>(per_cube);
+  if (pes % heads != 0)
+    refuse(bench, "kv_per_cube", per_cube, "what divides the " + std::to_string(pes) + " PEs of a cube");
+  const std::uint32_t members = pes / heads;
+  if (members % cols != 0 && cols % members != 0)
+    refuse(bench, "kv_per_cube", per_cube,
+           "groups that fill rows of the " + std::to_string(cols) + "-wide PE grid, or divide them");
+  return {h_kv, cubes, heads, pes};
+}
+
+PrefillShape prefill_shape_of(const BenchContext& ctx, const std::string& bench, Problem& problem) {
+  const Params& params = ctx.params();
+  problem.t_q = params.integer("T_q");
+  if (problem.t_q > problem.s_kv) refuse(bench, "T_q", problem.t_q, "1 .. S_kv = " + std::to_string(problem.s_kv));
+  const std::int64_t q_block = params.integer("q_block");
+  if (problem.g * q_block > 256)
+    refuse(bench, "q_block", q_block, "G x q_block <= 256 rows, G = " + std::to_string(problem.g));
+  return {q_block, params.flag("causal")};
 }
 
 Problem problem_of(const Params& params) {
@@ -104,6 +168,9 @@ double tolerance(DType dtype, InputKind kind, bool user_inputs) {
   return kind == InputKind::peaky ? 1.5e-5 : 5e-6;
 }
 
+namespace {
+
+/// Tokens (global numbers) of a head as a dense run of rows [count, d], or transposed, [d, count].
 void copy_tokens(const LogicalTensor& cache, const Problem& p, std::int64_t head,
                  const std::vector<std::int64_t>& tokens, bool transposed, std::uint8_t* to) {
   const std::size_t element = size_of(cache.dtype());
@@ -116,6 +183,71 @@ void copy_tokens(const LogicalTensor& cache, const Problem& p, std::int64_t head
     }
     for (std::size_t i = 0; i < d; ++i) std::memcpy(to + (i * tokens.size() + t) * element, row + i * element, element);
   }
+}
+
+/// Calls `copy(logical row of [H_q, T_q], row of the shard)` for each query row of a shard.
+template <typename Copy>
+void for_each_query(const Problem& p, const std::vector<std::int64_t>& heads, const std::vector<QueryBlock>& blocks,
+                    const Copy& copy) {
+  std::int64_t row = 0;
+  for (const std::int64_t head : heads)
+    for (const auto& b : blocks)
+      for (std::int64_t g = 0; g < p.g; ++g)
+        for (std::int64_t t = 0; t < b.count; ++t)
+          copy((head * p.g + g) * p.t_q + b.first - p.q_start() + t * b.stride, row++);
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> pack_cache(const LogicalTensor& cache, const Problem& p,
+                                     const std::vector<std::int64_t>& heads, const TokenPlacement& placement,
+                                     std::uint32_t place, const std::vector<TokenBlock>& blocks, bool transposed) {
+  const std::int64_t local = placement.count(place);
+  const std::size_t row_bytes = static_cast<std::size_t>(p.d) * size_of(p.dtype);
+  std::vector<std::uint8_t> bytes(heads.size() * static_cast<std::size_t>(local) * row_bytes);
+  std::vector<std::int64_t> tokens;
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    for (const auto& b : blocks) {
+      tokens.clear();
+      for (std::int64_t t = b.local; t < b.local + b.count; ++t) tokens.push_back(placement.global(place, t));
+      copy_tokens(cache, p, heads[h], tokens, transposed,
+                  bytes.data() + (h * static_cast<std::size_t>(local) + static_cast<std::size_t>(b.local)) * row_bytes);
+    }
+  }
+  return bytes;
+}
+
+Shape query_shard(const Problem& p, const std::vector<std::int64_t>& heads, const std::vector<QueryBlock>& blocks) {
+  const std::int64_t queries = blocks.empty() ? 0 : blocks.back().local + blocks.back().count;
+  return {static_cast<std::int64_t>(heads.size()), p.g * queries, p.d};
+}
+
+std::vector<std::uint8_t> pack_queries(const LogicalTensor& q, const Problem& p, const std::vector<std::int64_t>& heads,
+                                       const std::vector<QueryBlock>& blocks) {
+  const std::size_t row_bytes = static_cast<std::size_t>(p.d) * size_of(p.dtype);
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(query_shard(p, heads, blocks).numel()) * size_of(p.dtype));
+  for_each_query(p, heads, blocks, [&](std::int64_t logical, std::int64_t row) {
+    std::memcpy(bytes.data() + static_cast<std::size_t>(row) * row_bytes, q.element(logical * p.d), row_bytes);
+  });
+  return bytes;
+}
+
+void unpack_queries(const std::vector<std::uint8_t>& bytes, const Problem& p, const std::vector<std::int64_t>& heads,
+                    const std::vector<QueryBlock>& blocks, LogicalTensor& o) {
+  const std::size_t row_bytes = static_cast<std::size_t>(p.d) * size_of(p.dtype);
+  for_each_query(p, heads, blocks, [&](std::int64_t logical, std::int64_t row) {
+    std::memcpy(o.element(logical * p.d), bytes.data() + static_cast<std::size_t>(row) * row_bytes, row_bytes);
+  });
+}
+
+void write_shard(Host& host, const Tensor& tensor, std::size_t shard, const std::vector<std::uint8_t>& bytes) {
+  if (!bytes.empty()) host.write(tensor, shard, bytes.data(), bytes.size());
+}
+
+std::vector<std::uint8_t> read_shard(Host& host, const Tensor& tensor, std::size_t shard) {
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tensor.shards[shard].shape.numel()) * size_of(tensor.dtype));
+  if (!bytes.empty()) host.read(tensor, shard, bytes.data(), bytes.size());
+  return bytes;
 }
 
 void check(BenchContext& ctx, const Problem& problem, const Inputs& inputs, const LogicalTensor& o, bool causal,

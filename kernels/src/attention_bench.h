@@ -1,16 +1,32 @@
 // What the attention benches share on the host's side: parameters, placement of caches, the reference, the gates.
 #pragma once
 
-#include <kb/kernels/attention.h>
 #include <kb/kernels/bench.h>
+#include <kb/kernels/launch.h>
+#include <kb/kernels/prefill.h>
 
 #include <string>
 #include <vector>
 
 namespace kb::attention {
 
-/// Parameters of all attention benches, without those that only some have. `placement` is the default order.
-std::vector<ParamSpec> common_params(const char* default_placement);
+/// Parameters of the decode benches, and of the prefill benches (with T_q, q_block and causal, without the variants
+/// that work on chunks).
+std::vector<ParamSpec> decode_params();
+std::vector<ParamSpec> prefill_params(const char* default_placement);
+
+/// Throws InputError unless 1 <= C <= cubes of a SIP (and P <= PEs of a cube).
+std::uint32_t cubes_of(const BenchContext& ctx, const std::string& bench);
+std::uint32_t pes_of(const BenchContext& ctx, const std::string& bench);
+/// Throws InputError unless kv_per_cube is 1, 2, 4 or 8, divides the PEs of a cube, and leaves groups that are
+/// connected in the cube's grid.
+HeadHomes homes_of(const BenchContext& ctx, const std::string& bench, std::int64_t h_kv, std::uint32_t cubes);
+/// T_q, q_block and causal; throws InputError for T_q > S_kv and blocks of more than 256 rows.
+struct PrefillShape {
+  std::int64_t q_block = 16;
+  bool causal = true;
+};
+PrefillShape prefill_shape_of(const BenchContext& ctx, const std::string& bench, Problem& problem);
 
 /// Reads the common parameters; t_q stays 1 where the bench has none.
 Problem problem_of(const Params& params);
@@ -28,10 +44,40 @@ std::vector<double> reference(BenchContext& ctx, const Problem& problem, const I
 /// Largest relative RMSE that spec 6.4 allows.
 double tolerance(DType dtype, InputKind kind, bool user_inputs);
 
-/// Tokens `tokens` (global numbers) of head `head` of k or v as a dense run of rows [count, d]; transposed blocks of K
-/// as [d, count].
-void copy_tokens(const LogicalTensor& cache, const Problem& problem, std::int64_t head,
-                 const std::vector<std::int64_t>& tokens, bool transposed, std::uint8_t* to);
+/// A PE's tokens of some heads of k or v, cut into blocks: bytes of the shard [heads, local tokens, d].
+std::vector<std::uint8_t> pack_cache(const LogicalTensor& cache, const Problem& problem,
+                                     const std::vector<std::int64_t>& heads, const TokenPlacement& placement,
+                                     std::uint32_t place, const std::vector<TokenBlock>& blocks, bool transposed);
+
+/// A PE's query blocks of some heads: each block [G x count, d]. Shape of the shard, q's bytes, and o back into its
+/// logical form.
+Shape query_shard(const Problem& problem, const std::vector<std::int64_t>& heads,
+                  const std::vector<QueryBlock>& blocks);
+std::vector<std::uint8_t> pack_queries(const LogicalTensor& q, const Problem& problem,
+                                       const std::vector<std::int64_t>& heads, const std::vector<QueryBlock>& blocks);
+void unpack_queries(const std::vector<std::uint8_t>& bytes, const Problem& problem,
+                    const std::vector<std::int64_t>& heads, const std::vector<QueryBlock>& blocks, LogicalTensor& o);
+
+/// Writes a shard, unless it is empty.
+void write_shard(Host& host, const Tensor& tensor, std::size_t shard, const std::vector<std::uint8_t>& bytes);
+std::vector<std::uint8_t> read_shard(Host& host, const Tensor& tensor, std::size_t shard);
+
+/// Counters that attention reports beside the summary's own.
+void add_counters(const LaunchResult& launch, BenchResult& result);
+
+/// Runs a kernel and fills in the parts of a result that all attention benches have.
+template <typename Kernel, typename Args>
+BenchResult launch_attention(BenchContext& ctx, const char* name, Kernel kernel, const Args& args,
+                             const LaunchOptions& options) {
+  BenchResult result;
+  ctx.progress(name);
+  result.launches.push_back({name, ctx.host().launch(tl::bind_kernel(name, kernel, args), options)});
+  const LaunchResult& launch = result.launches.back().result;
+  result.latency_ns = ns_from_ps(launch.latency());
+  result.verdict = bound_sentence(launch);
+  add_counters(launch, result);
+  return result;
+}
 
 /// Compares, dumps the four tensors, and fills in result.numerics.
 void check(BenchContext& ctx, const Problem& problem, const Inputs& inputs, const LogicalTensor& o, bool causal,
@@ -40,8 +86,5 @@ void check(BenchContext& ctx, const Problem& problem, const Inputs& inputs, cons
 /// Edges of a plan as routes between ranks.
 void add_routes(const ReductionPlan& plan, GridLevel level, const std::vector<std::uint32_t>& rank_of_cell,
                 std::vector<QueueRoute>& routes);
-
-/// Counters that attention reports beside the summary's own.
-void add_counters(const LaunchResult& launch, BenchResult& result);
 
 }  // namespace kb::attention

@@ -9,6 +9,10 @@ namespace kb {
 
 std::unique_ptr<Bench> make_gemm_bench();
 std::unique_ptr<Bench> make_decode_long_bench();
+std::unique_ptr<Bench> make_decode_short_bench();
+std::unique_ptr<Bench> make_prefill_long_bench();
+std::unique_ptr<Bench> make_prefill_short_bench();
+std::unique_ptr<Bench> make_headline_bench();
 std::unique_ptr<Bench> make_allreduce_bench();
 std::unique_ptr<Bench> make_pe2pe_bench();
 

@@ -2,15 +2,27 @@
 #include "benches.h"
 
 #include <kb/kernels/decode.h>
-#include <kb/kernels/launch.h>
-#include <kb/kernels/placement.h>
-#include <kb/tlm_if/errors.h>
 
 namespace kb {
 
 namespace {
 
 using namespace attention;
+
+ReductionPlan plan_of(const Params& params, const NeighbourGrid& grid) {
+  return params.word("reduce") == "tree" ? ReductionPlan::tree(grid) : ReductionPlan::chain(grid);
+}
+
+std::vector<std::int64_t> all_heads(const Problem& problem) {
+  std::vector<std::int64_t> heads;
+  for (std::int64_t h = 0; h < problem.h_kv; ++h) heads.push_back(h);
+  return heads;
+}
+
+/// The one query position as a block, for the packing of q and o.
+std::vector<QueryBlock> one_query(const Problem& problem) {
+  return {{0, 1, problem.q_start(), 1}};
+}
 
 class DecodeLongBench : public Bench {
  public:
@@ -22,35 +34,23 @@ class DecodeLongBench : public Bench {
            "cubes, over neighbours; the root stores o.";
   }
 
-  std::vector<ParamSpec> params() const override { return common_params("round_robin"); }
+  std::vector<ParamSpec> params() const override { return decode_params(); }
 
   BenchResult run(BenchContext& ctx) const override {
     const Params& params = ctx.params();
-    const Problem problem = problem_of(params);
-    const auto cubes = static_cast<std::uint32_t>(params.integer("C"));
-    const auto pes = static_cast<std::uint32_t>(params.integer("P"));
     const MachineInfo& machine = ctx.machine();
-    if (cubes > machine.cubes_per_sip())
-      throw InputError("bench gqa-decode-long, parameter C: found " + std::to_string(cubes) + "; allowed: 1 .. " +
-                       std::to_string(machine.cubes_per_sip()) + " on this topology (cubes of one SIP)");
-    if (pes > machine.pes_per_cube)
-      throw InputError("bench gqa-decode-long, parameter P: found " + std::to_string(pes) + "; allowed: 1 .. " +
-                       std::to_string(machine.pes_per_cube) + " on this topology");
-
+    const Problem problem = problem_of(params);
+    const std::uint32_t cubes = cubes_of(ctx, name()), pes = pes_of(ctx, name());
     const TokenPlacement placement(token_order_from_name(params.word("placement")), problem.s_kv, cubes * pes,
                                    static_cast<std::uint64_t>(params.integer("request_id")));
-    const auto plan = [tree = params.word("reduce") == "tree"](const NeighbourGrid& grid) {
-      return tree ? ReductionPlan::tree(grid) : ReductionPlan::chain(grid);
-    };
-    const ReductionPlan in_cube = plan(NeighbourGrid{machine.pe_cols, pes});
-    const ReductionPlan between = plan(NeighbourGrid{machine.cube_cols, cubes});
+    const ReductionPlan in_cube = plan_of(params, {machine.pe_cols, pes});
+    const ReductionPlan between = plan_of(params, {machine.cube_cols, cubes});
 
     LaunchOptions options;
-    const auto rank = [&machine](std::uint32_t cube, std::uint32_t pe) { return cube * machine.pes_per_cube + pe; };
     std::vector<std::uint32_t> roots;
     for (std::uint32_t c = 0; c < cubes; ++c) {
       std::vector<std::uint32_t> members;
-      for (std::uint32_t p = 0; p < pes; ++p) members.push_back(rank(c, p));
+      for (std::uint32_t p = 0; p < pes; ++p) members.push_back(c * machine.pes_per_cube + p);
       options.pes.insert(options.pes.end(), members.begin(), members.end());
       roots.push_back(members[in_cube.root()]);
       add_routes(in_cube, GridLevel::pe, members, options.queues);
@@ -59,68 +59,119 @@ class DecodeLongBench : public Bench {
     const std::uint32_t root = roots[between.root()];
 
     const Inputs inputs = make_inputs(ctx, problem);
-    const std::int64_t rows = problem.g;
-    std::vector<std::pair<std::uint32_t, Shape>> cache_shards;
-    for (std::uint32_t i = 0; i < options.pes.size(); ++i)
+    const std::vector<std::int64_t> heads = all_heads(problem);
+    const std::vector<QueryBlock> query = one_query(problem);
+    std::vector<std::pair<std::uint32_t, Shape>> q_shards, cache_shards;
+    for (std::uint32_t i = 0; i < options.pes.size(); ++i) {
+      q_shards.emplace_back(options.pes[i], query_shard(problem, heads, query));
       cache_shards.emplace_back(options.pes[i], Shape{problem.h_kv, placement.count(i), problem.d});
-    const Shape flat{problem.h_q(), problem.d};
+    }
     DecodeLongArgs args{problem, placement, pes, in_cube, between, {}, {}, {}, {}};
-    const Placement q_placement(flat, Split::replicate, options.pes);
-    args.q = empty(ctx.host(), "q", problem.dtype, q_placement);
-    args.k = ctx.host().allocate("k", problem.dtype, Space::hbm, cache_shards);
-    args.v = ctx.host().allocate("v", problem.dtype, Space::hbm, cache_shards);
-    args.o = ctx.host().allocate("o", problem.dtype, Space::hbm, {{root, flat}});
-    if (ctx.with_data()) {
-      for (std::size_t i = 0; i < options.pes.size(); ++i)
-        ctx.host().write(args.q, i, inputs.q.bytes(), inputs.q.size_bytes());
-      for (std::uint32_t i = 0; i < options.pes.size(); ++i) {
-        const auto blocks = blocks_of(problem, rows, placement, i, machine.scratch_bytes);
-        write_cache(ctx, problem, inputs.k, args.k, placement, i, blocks, problem.k_transposed);
-        write_cache(ctx, problem, inputs.v, args.v, placement, i, blocks, false);
-      }
+    Host& host = ctx.host();
+    args.q = host.allocate("q", problem.dtype, Space::hbm, q_shards);
+    args.k = host.allocate("k", problem.dtype, Space::hbm, cache_shards);
+    args.v = host.allocate("v", problem.dtype, Space::hbm, cache_shards);
+    args.o = host.allocate("o", problem.dtype, Space::hbm, {{root, query_shard(problem, heads, query)}});
+    for (std::uint32_t i = 0; ctx.with_data() && i < options.pes.size(); ++i) {
+      const auto blocks = blocks_of(problem, problem.g, placement, i, machine.scratch_bytes);
+      write_shard(host, args.q, i, pack_queries(inputs.q, problem, heads, query));
+      write_shard(host, args.k, i, pack_cache(inputs.k, problem, heads, placement, i, blocks, problem.k_transposed));
+      write_shard(host, args.v, i, pack_cache(inputs.v, problem, heads, placement, i, blocks, false));
     }
 
-    BenchResult result;
-    ctx.progress("decode");
-    result.launches.push_back(
-        {"decode-long", ctx.host().launch(tl::bind_kernel("gqa_decode_long", decode_long, args), options)});
-    const LaunchResult& launch = result.launches.back().result;
-    result.latency_ns = ns_from_ps(launch.latency());
-    result.verdict = bound_sentence(launch);
-    add_counters(launch, result);
+    BenchResult result = launch_attention(ctx, "gqa_decode_long", decode_long, args, options);
     result.extra.emplace_back("reduction_rounds_in_cube", static_cast<std::int64_t>(in_cube.rounds().size()));
     result.extra.emplace_back("reduction_rounds_between_cubes", static_cast<std::int64_t>(between.rounds().size()));
     result.extra.emplace_back("reduction_in_cube", in_cube.str());
     result.extra.emplace_back("reduction_between_cubes", between.str());
     result.extra.emplace_back("root", static_cast<std::int64_t>(root));
-
     if (ctx.with_data()) {
       LogicalTensor o(Shape{problem.h_q(), 1, problem.d}, problem.dtype);
-      ctx.host().read(args.o, 0, o.bytes(), o.size_bytes());
+      unpack_queries(read_shard(host, args.o, 0), problem, heads, query, o);
       check(ctx, problem, inputs, o, false, result);
     }
-    for (const Tensor* t : {&args.q, &args.k, &args.v, &args.o}) ctx.host().free(*t);
+    for (const Tensor* t : {&args.q, &args.k, &args.v, &args.o}) host.free(*t);
     return result;
   }
+};
 
- private:
-  /// Writes PE `pe`'s tokens of all heads, block after block.
-  static void write_cache(BenchContext& ctx, const Problem& problem, const LogicalTensor& cache, const Tensor& tensor,
-                          const TokenPlacement& placement, std::uint32_t pe, const std::vector<TokenBlock>& blocks,
-                          bool transposed) {
-    const std::int64_t local = placement.count(pe);
-    const auto row_bytes = static_cast<std::size_t>(problem.d) * size_of(problem.dtype);
-    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(problem.h_kv * local) * row_bytes);
-    if (bytes.empty()) return;
-    for (std::int64_t head = 0; head < problem.h_kv; ++head) {
-      for (const auto& b : blocks) {
-        std::vector<std::int64_t> tokens;
-        for (std::int64_t t = b.local; t < b.local + b.count; ++t) tokens.push_back(placement.global(pe, t));
-        copy_tokens(cache, problem, head, tokens, transposed,
-                    bytes.data() + static_cast<std::size_t>(head * local + b.local) * row_bytes);
+class DecodeShortBench : public Bench {
+ public:
+  std::string name() const override { return "gqa-decode-short"; }
+
+  std::string doc() const override {
+    return "GQA decode, short context: each KV head lives on a group of PEs of one cube\n"
+           "A cube holds kv_per_cube heads, each on PEs / kv_per_cube consecutive PEs that split its tokens; more "
+           "heads than the C cubes hold run in turns. P is not used.";
+  }
+
+  std::vector<ParamSpec> params() const override { return decode_params(); }
+
+  BenchResult run(BenchContext& ctx) const override {
+    const Params& params = ctx.params();
+    const MachineInfo& machine = ctx.machine();
+    const Problem problem = problem_of(params);
+    const HeadHomes homes = homes_of(ctx, name(), problem.h_kv, cubes_of(ctx, name()));
+    const std::uint32_t members = homes.group_size();
+    const TokenPlacement placement(token_order_from_name(params.word("placement")), problem.s_kv, members,
+                                   static_cast<std::uint64_t>(params.integer("request_id")));
+    const ReductionPlan in_group = plan_of(params, {machine.pe_cols, members});
+
+    LaunchOptions options;
+    const Inputs inputs = make_inputs(ctx, problem);
+    const std::vector<QueryBlock> query = one_query(problem);
+    std::vector<std::pair<std::uint32_t, Shape>> q_shards, cache_shards, o_shards;
+    struct Home {
+      std::uint32_t cell = 0;
+      std::vector<std::int64_t> heads;
+    };
+    std::vector<Home> home_of;
+    for (std::uint32_t c = 0; c < homes.cubes; ++c) {
+      for (std::uint32_t p = 0; p < machine.pes_per_cube; ++p) {
+        const std::uint32_t rank = c * machine.pes_per_cube + p, cell = p % members;
+        const std::vector<std::int64_t> heads = homes.heads(homes.slot(c, p));
+        options.pes.push_back(rank);
+        home_of.push_back({cell, heads});
+        q_shards.emplace_back(rank, query_shard(problem, heads, query));
+        cache_shards.emplace_back(rank,
+                                  Shape{static_cast<std::int64_t>(heads.size()), placement.count(cell), problem.d});
+        if (cell == in_group.root()) o_shards.emplace_back(rank, query_shard(problem, heads, query));
+        if (cell == 0) {
+          std::vector<std::uint32_t> ranks;
+          for (std::uint32_t i = 0; i < members; ++i) ranks.push_back(rank + i);
+          add_routes(in_group, GridLevel::pe, ranks, options.queues);
+        }
       }
     }
-    ctx.host().write(tensor, pe, bytes.data(), bytes.size());
+    DecodeShortArgs args{problem, homes, placement, in_group, {}, {}, {}, {}};
+    Host& host = ctx.host();
+    args.q = host.allocate("q", problem.dtype, Space::hbm, q_shards);
+    args.k = host.allocate("k", problem.dtype, Space::hbm, cache_shards);
+    args.v = host.allocate("v", problem.dtype, Space::hbm, cache_shards);
+    args.o = host.allocate("o", problem.dtype, Space::hbm, o_shards);
+    for (std::size_t i = 0; ctx.with_data() && i < home_of.size(); ++i) {
+      const auto& [cell, heads] = home_of[i];
+      const auto blocks = blocks_of(problem, problem.g, placement, cell, machine.scratch_bytes);
+      write_shard(host, args.q, i, pack_queries(inputs.q, problem, heads, query));
+      write_shard(host, args.k, i, pack_cache(inputs.k, problem, heads, placement, cell, blocks, problem.k_transposed));
+      write_shard(host, args.v, i, pack_cache(inputs.v, problem, heads, placement, cell, blocks, false));
+    }
+
+    BenchResult result = launch_attention(ctx, "gqa_decode_short", decode_short, args, options);
+    result.extra.emplace_back("pes_per_head", static_cast<std::int64_t>(members));
+    result.extra.emplace_back("turns", (problem.h_kv + homes.slots() - 1) / homes.slots());
+    result.extra.emplace_back("reduction_rounds", static_cast<std::int64_t>(in_group.rounds().size()));
+    result.extra.emplace_back("reduction", in_group.str());
+    if (ctx.with_data()) {
+      LogicalTensor o(Shape{problem.h_q(), 1, problem.d}, problem.dtype);
+      std::size_t shard = 0;
+      for (const auto& home : home_of)
+        if (home.cell == in_group.root())
+          unpack_queries(read_shard(host, args.o, shard++), problem, home.heads, query, o);
+      check(ctx, problem, inputs, o, false, result);
+    }
+    for (const Tensor* t : {&args.q, &args.k, &args.v, &args.o}) host.free(*t);
+    return result;
   }
 };
 
@@ -128,6 +179,9 @@ class DecodeLongBench : public Bench {
 
 std::unique_ptr<Bench> make_decode_long_bench() {
   return std::make_unique<DecodeLongBench>();
+}
+std::unique_ptr<Bench> make_decode_short_bench() {
+  return std::make_unique<DecodeShortBench>();
 }
 
 }  // namespace kb

@@ -5,6 +5,7 @@
 #include <kb/kernels/bench.h>
 #include <kb/kernels/decode.h>
 #include <kb/kernels/input_generator.h>
+#include <kb/kernels/token_placement.h>
 #include <kb/tlm_if/errors.h>
 
 #include <boost/test/unit_test.hpp>
@@ -201,6 +202,122 @@ BOOST_AUTO_TEST_CASE(k_and_v_reads_do_not_depend_on_g) {
         .count(0, CommandKind::dma_read);
   };
   for (const std::string g : {"1", "2", "4", "8"}) BOOST_TEST(reads(g) == 2 * 16 + 1u);
+}
+
+BOOST_AUTO_TEST_CASE(short_decode_reduces_in_a_heads_group) {
+  for (const auto& [per_cube, members] : {std::pair("1", 8), {"2", 4}, {"4", 2}, {"8", 1}}) {
+    // 5 heads on 2 cubes.
+    const Run r = run("gqa-decode-short", {{"kv_per_cube", per_cube}, {"H_kv", "5"}, {"C", "2"}, {"S_kv", "160"}});
+    BOOST_TEST(r.options.pes.size() == 16u);
+    BOOST_TEST(r.sum(CommandKind::ipcq_send) == 3u * 5 * static_cast<std::uint64_t>(members - 1));
+    BOOST_TEST(r.sum(CommandKind::dma_write) == 5u);
+    std::int64_t rounds = -1;
+    for (const auto& [key, value] : r.result.extra)
+      if (key == "reduction_rounds") rounds = std::get<std::int64_t>(value);
+    BOOST_TEST(rounds == static_cast<std::int64_t>(std::ceil(std::log2(members))));
+  }
+  MachineInfo six = eight_cubes();
+  six.pes_per_cube = 6;
+  six.pe_cols = 3;
+  const std::string m = message_of([&] { run("gqa-decode-short", {{"kv_per_cube", "4"}}, six); });
+  BOOST_TEST(contains(m, "parameter kv_per_cube: found 4; allowed: what divides the 6 PEs of a cube"), m);
+  BOOST_CHECK_THROW(run("gqa-decode-short", {{"kv_per_cube", "3"}}), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(short_prefill_computes_the_triangle) {
+  // Resident KV (one PE per head): per head the sum over query blocks of ceil((q_start + block end) / tile).
+  for (const auto& [t_q, s_kv] : {std::pair(64, 64), {5, 7}, {33, 1000}, {128, 128}, {31, 4097}}) {
+    for (const std::string variant : {"primitive", "hybrid", "opt2"}) {
+      const Run r = run("gqa-prefill-short", {{"kv_per_cube", "8"},
+                                              {"H_kv", "3"},
+                                              {"T_q", std::to_string(t_q)},
+                                              {"S_kv", std::to_string(s_kv)},
+                                              {"variant", variant}});
+      std::uint64_t tiles = 0;
+      for (int end = 16; end < t_q + 16; end += 16)
+        tiles += static_cast<std::uint64_t>((s_kv - t_q + std::min(end, t_q) + 63) / 64);
+      const auto kind = variant == "primitive" ? CommandKind::gemm : CommandKind::composite;
+      BOOST_TEST(r.sum(kind) == 2 * 3 * tiles);
+      for (const auto& [key, value] : r.result.extra)
+        if (key == "tiles_computed_per_head")
+          BOOST_TEST(std::get<std::int64_t>(value) == static_cast<std::int64_t>(tiles));
+      // Each visible tile is read once per query block: K and V, beside the query blocks themselves.
+      if (variant == "primitive")
+        BOOST_TEST(r.sum(CommandKind::dma_read) == 3 * (2 * tiles + static_cast<std::uint64_t>((t_q + 15) / 16)));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sharded_prefill_computes_a_tile_iff_its_first_position_is_visible) {
+  for (const TokenOrder order : {TokenOrder::round_robin, TokenOrder::contiguous, TokenOrder::zigzag}) {
+    const Run r =
+        run("gqa-prefill-short", {{"placement", name_of(order)}, {"T_q", "100"}, {"S_kv", "777"}, {"tile", "32"}});
+    const TokenPlacement placement(order, 777, 8);
+    std::uint64_t tiles = 0;
+    for (int end = 16; end < 116; end += 16)
+      for (std::uint32_t pe = 0; pe < 8; ++pe)
+        for (const auto& t : placement.tiles(pe, 32))
+          tiles += placement.global(pe, t.local) <= 777 - 100 + std::min(end, 100) - 1 ? 1 : 0;
+    BOOST_TEST(r.sum(CommandKind::composite) == 2 * tiles);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ring_steps_equal_theory) {
+  const auto extra = [](const Run& r, const std::string& key) {
+    for (const auto& [k, value] : r.result.extra)
+      if (k == key) return std::get<std::int64_t>(value);
+    return std::int64_t{-1};
+  };
+  for (const std::int64_t c : {1, 2, 3, 5, 8}) {
+    for (const std::string placement : {"contiguous", "round_robin", "zigzag"}) {
+      const Run r = run("gqa-prefill-long",
+                        {{"C", std::to_string(c)}, {"T_q", "512"}, {"S_kv", "512"}, {"placement", placement}});
+      // Contiguous: the triangle. The others see something of every block on every rank.
+      const bool triangle = placement == "contiguous";
+      BOOST_TEST(extra(r, "block_computations_per_head") == (triangle ? c * (c + 1) / 2 : c * c));
+      BOOST_TEST(extra(r, "block_transfers_per_head") == (triangle ? c * (c - 1) / 2 : c * (c - 1)));
+      // One message per sub-block and move; a block is one or two runs of tiles.
+      const TokenPlacement keys(token_order_from_name(placement), 512, static_cast<std::uint32_t>(c));
+      std::uint64_t messages = 0;
+      for (std::uint32_t b = 0; b < c; ++b)
+        messages += keys.tiles(b, 64).size() * static_cast<std::uint64_t>(triangle ? c - 1 - b : c - 1);
+      BOOST_TEST(r.sum(CommandKind::ipcq_send) == messages);
+      BOOST_TEST(r.sum(CommandKind::ipcq_recv) == messages);
+      BOOST_TEST(r.sum(CommandKind::composite) == 2 * static_cast<std::uint64_t>(extra(r, "tiles_computed_per_head")));
+    }
+  }
+  // Queries at the end of a long context see every block from every rank.
+  const Run late = run("gqa-prefill-long", {{"C", "4"}, {"T_q", "64"}, {"S_kv", "4096"}});
+  BOOST_TEST(extra(late, "block_computations_per_head") == 16);
+  // Fewer queries than ranks: some ranks only pass blocks on.
+  const Run few = run("gqa-prefill-long", {{"C", "8"}, {"T_q", "1"}, {"S_kv", "4096"}});
+  BOOST_TEST(extra(few, "block_computations_per_head") == 8);
+}
+
+BOOST_AUTO_TEST_CASE(prefill_limits) {
+  const auto refused = [](const std::string& bench, const Settings& s, const std::string& part) {
+    const std::string m = message_of([&] { run(bench, s); });
+    BOOST_TEST(contains(m, part), m);
+    BOOST_CHECK_THROW(run(bench, s), InputError);
+  };
+  for (const std::string bench : {"gqa-prefill-short", "gqa-prefill-long"}) {
+    refused(bench, {{"T_q", "65"}, {"S_kv", "64"}}, "parameter T_q: found 65; allowed: 1 .. S_kv = 64");
+    refused(bench, {{"q_block", "33"}}, "parameter q_block: found 33; allowed: G x q_block <= 256 rows, G = 8");
+    refused(bench, {{"variant", "composite"}}, "found 'composite'; allowed: primitive | hybrid | opt2");
+  }
+  // One rank of TCM: 15 MiB less 128 KiB of ring buffers, 6208 B per query of 8 rows.
+  const std::string m = message_of([&] { run("gqa-prefill-long", {{"T_q", "4096"}, {"S_kv", "4096"}}); });
+  BOOST_TEST(contains(m, "parameter T_q: found 4096, which needs"), m);
+  BOOST_TEST(contains(m, "allowed: 1 .. 2512"), m);
+  run("gqa-prefill-long", {{"T_q", "2512"}, {"S_kv", "4096"}});
+  BOOST_CHECK_THROW(run("gqa-prefill-long", {{"T_q", "2513"}, {"S_kv", "4096"}}), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(prefill_stays_in_scratch_at_the_largest_blocks) {
+  for (const std::string bench : {"gqa-prefill-short", "gqa-prefill-long"})
+    for (const std::string variant : {"primitive", "hybrid", "opt2"})
+      for (const std::string dtype : {"f16", "f32"})
+        run(bench, {{"variant", variant}, {"dtype", dtype}, {"q_block", "32"}, {"T_q", "64"}, {"S_kv", "16384"}});
 }
 
 BOOST_AUTO_TEST_CASE(generated_inputs) {

@@ -123,6 +123,88 @@ BOOST_AUTO_TEST_CASE(decode_long_over_cubes_and_pes) {
                                   {"d", "64"}});
 }
 
+BOOST_AUTO_TEST_CASE(decode_short_homes_and_turns) {
+  int i = 0;
+  const std::string variants[] = {"primitive", "opt2", "hybrid", "composite", "composite_extended"};
+  const std::string placements[] = {"round_robin", "contiguous", "zigzag"};
+  for (const char* per_cube : {"1", "2", "4", "8"})
+    for (const auto& [cubes, heads] : {std::pair("1", "1"), {"1", "5"}, {"3", "8"}, {"2", "17"}})
+      for (const char* s : {"1", "7", "160"})
+        check("gqa-decode-short", {{"variant", variants[i % 5]},
+                                   {"placement", placements[i++ % 3]},
+                                   {"kv_per_cube", per_cube},
+                                   {"C", cubes},
+                                   {"H_kv", heads},
+                                   {"S_kv", s},
+                                   {"k_layout", i % 2 == 0 ? "sd" : "ds"},
+                                   {"reduce", i % 4 < 2 ? "tree" : "chain"},
+                                   {"request_id", "3"},
+                                   {"G", "3"},
+                                   {"d", "64"}});
+}
+
+BOOST_AUTO_TEST_CASE(prefill_short_blocks_tiles_and_masks) {
+  int i = 0;
+  const std::string variants[] = {"primitive", "opt2", "hybrid"};
+  const std::string placements[] = {"round_robin", "contiguous", "zigzag"};
+  const std::string dtypes[] = {"f16", "bf16", "f32"};
+  for (const char* per_cube : {"1", "4", "8"})
+    for (const auto& [t_q, s_kv] : {std::pair("1", "1"), {"5", "5"}, {"31", "96"}, {"33", "1000"}, {"128", "160"}})
+      for (const char* causal : {"true", "false"}) {
+        check("gqa-prefill-short", {{"variant", variants[i % 3]},
+                                    {"placement", placements[i / 2 % 3]},
+                                    {"dtype", dtypes[i / 3 % 3]},
+                                    {"kv_per_cube", per_cube},
+                                    {"H_kv", "3"},
+                                    {"T_q", t_q},
+                                    {"S_kv", s_kv},
+                                    {"causal", causal},
+                                    {"k_layout", i % 2 == 0 ? "sd" : "ds"},
+                                    {"tile", "32"},
+                                    {"request_id", "3"},
+                                    {"G", "3"},
+                                    {"d", "64"}});
+        ++i;
+      }
+}
+
+BOOST_AUTO_TEST_CASE(prefill_long_rings) {
+  int i = 0;
+  const std::string variants[] = {"primitive", "opt2", "hybrid"};
+  const std::string placements[] = {"round_robin", "contiguous", "zigzag"};
+  const std::string dtypes[] = {"f16", "bf16", "f32"};
+  for (const auto& [cubes, pes] : {std::pair("1", "1"), {"2", "1"}, {"3", "2"}, {"8", "4"}})
+    for (const auto& [t_q, s_kv] : {std::pair("1", "1"), {"5", "7"}, {"31", "96"}, {"64", "64"}, {"100", "577"}})
+      for (const std::string& placement : placements) {
+        check("gqa-prefill-long", {{"variant", variants[i % 3]},
+                                   {"placement", placement},
+                                   {"dtype", dtypes[i / 3 % 3]},
+                                   {"C", cubes},
+                                   {"P", pes},
+                                   {"H_kv", "3"},
+                                   {"T_q", t_q},
+                                   {"S_kv", s_kv},
+                                   {"causal", i % 4 == 3 ? "false" : "true"},
+                                   {"k_layout", i % 2 == 0 ? "sd" : "ds"},
+                                   {"tile", "16"},
+                                   {"q_block", "8"},
+                                   {"request_id", "1"},
+                                   {"G", "3"},
+                                   {"d", "64"}});
+        ++i;
+      }
+}
+
+BOOST_AUTO_TEST_CASE(headline_runs_the_four_cases) {
+  const BenchResult r = run("gqa-headline", {{"S_kv", "300"}, {"T_q", "40"}, {"C", "2"}, {"P", "2"}, {"H_kv", "2"}});
+  BOOST_TEST(r.numerics.checked);
+  BOOST_TEST(r.numerics.pass);
+  BOOST_TEST(r.launches.size() == 4u);
+  BOOST_REQUIRE(r.tables.size() == 1);
+  BOOST_TEST(r.tables[0].rows.size() == 4u);
+  for (const auto& row : r.tables[0].rows) BOOST_TEST(row.size() == r.tables[0].columns.size());
+}
+
 BOOST_AUTO_TEST_CASE(values_of_one_give_exactly_one) {
   for (const std::string dtype : {"f16", "bf16"}) {
     Tensors t;

@@ -4,7 +4,7 @@
 #include <kb/kernels/emit_port.h>
 #include <kb/tlm_if/host.h>
 
-#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,9 +26,10 @@ class CountingHost : public Host {
     t.dtype = dtype;
     t.space = space;
     for (const auto& s : shards) {
-      auto& next = space == Space::hbm ? next_hbm_ : next_tcm_;
+      std::uint64_t& next =
+          space == Space::hbm ? next_hbm_ : next_tcm_.try_emplace(s.first, machine_.scratch_bytes).first->second;
       t.shards.push_back({s.first, s.second, next});
-      if (space == Space::hbm) next += static_cast<std::uint64_t>(s.second.numel()) * size_of(dtype) + 256;
+      next += (static_cast<std::uint64_t>(s.second.numel()) * size_of(dtype) + 255) / 256 * 256;
     }
     return t;
   }
@@ -48,7 +49,7 @@ class CountingHost : public Host {
   MachineInfo machine_;
   std::uint32_t last_id_ = 0;
   std::uint64_t next_hbm_ = 1 << 20;
-  std::uint64_t next_tcm_ = 1 << 20;
+  std::map<std::uint32_t, std::uint64_t> next_tcm_;
 };
 
 }  // namespace kb::test

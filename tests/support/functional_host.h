@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -176,7 +177,24 @@ class FunctionalHost : public Host {
       num::store_f32(h.dtype, values.data(), host_.at(rank_, h.space, h.addr, h.bytes()), values.size());
     }
 
+    /// Position by position, as the kernel API describes it.
+    void causal_mask(const OpSpec& op) {
+      const Shape& shape = op.out.shape;
+      std::vector<float> out(static_cast<std::size_t>(shape.numel()));
+      const double period = op.scalar("row_period", static_cast<double>(shape[0]));
+      for (std::int64_t r = 0; r < shape[0]; ++r)
+        for (std::int64_t c = 0; c < shape[1]; ++c) {
+          const double query = op.scalar("row_pos") +
+                               op.scalar("row_stride", 1) * static_cast<double>(r % static_cast<std::int64_t>(period));
+          const double key = op.scalar("col_pos") + op.scalar("col_stride", 1) * static_cast<double>(c);
+          out[static_cast<std::size_t>(r * shape[1] + c)] =
+              key <= query ? 0.0f : -std::numeric_limits<float>::infinity();
+        }
+      store(op.out, out);
+    }
+
     void math(const OpSpec& op) {
+      if (op.kind == "causal_mask") return causal_mask(op);
       const MathOp& meaning = host_.table_.find(op, false);
       std::vector<std::vector<float>> inputs;
       std::vector<Values> values;

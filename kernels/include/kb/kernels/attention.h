@@ -59,14 +59,23 @@ struct KvTile {
   std::optional<tl::CausalWindow> mask;  // boundary tiles only
 };
 
-/// Folds tiles, in order, into the state of q [rows, d]. All variants give the same result up to rounding:
-///   primitive           17 single ops per tile (two more with a mask); not for tiles in TCM
-///   opt2                two composites per tile, two score buffers in turn
-///   hybrid              two GEMM composites per tile, softmax merge as kernel math, two score buffers in turn
+/// One step of online softmax: a KV tile for the queries q [rows, d] with their state.
+struct Step {
+  tl::Handle q;
+  State state;
+  KvTile tile;
+};
+
+/// Carries out steps in order. All variants give the same result up to rounding:
+///   primitive           17 single ops per step (two more with a mask, two less for a tile in TCM)
+///   opt2                two composites per step, two score buffers in turn
+///   hybrid              two GEMM composites per step, softmax merge as kernel math, two score buffers in turn
 ///   composite           as hybrid, one score buffer (tiles are chunks)
 ///   composite_extended  as opt2, one score buffer (tiles are chunks)
-void fold(tl::Context& tl, const Problem& problem, const tl::Handle& q, const std::vector<KvTile>& tiles,
-          const State& state);
+void fold(tl::Context& tl, const Problem& problem, const std::vector<Step>& steps);
+/// The same for one set of queries.
+void fold(tl::Context& tl, const Problem& problem, const tl::Handle& q, const State& state,
+          const std::vector<KvTile>& tiles);
 
 /// Merges another partial result into `state` by log-sum-exp.
 void merge(tl::Context& tl, const State& state, const tl::Handle& m, const tl::Handle& l, const tl::Handle& o);

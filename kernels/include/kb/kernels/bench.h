@@ -69,6 +69,9 @@ class BenchContext {
 
   void progress(const std::string& what, double fraction = -1.0);
 
+  /// For a bench that runs others as its parts.
+  const Options& options() const { return options_; }
+
  private:
   Host& host_;
   Options options_;
