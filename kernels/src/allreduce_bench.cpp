@@ -4,9 +4,9 @@
 #include <kb/kernels/launch.h>
 #include <kb/tlm_if/errors.h>
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 
 namespace kb {
 
@@ -29,13 +29,17 @@ double sum_tolerance(DType dtype) {
 }
 
 /// Whole numbers up to this magnitude, and so sums of them, are exact.
-double exact_limit(DType dtype) { return dtype == DType::f16 ? 2048.0 : dtype == DType::bf16 ? 256.0 : 16777216.0; }
+double exact_limit(DType dtype) {
+  return dtype == DType::f16 ? 2048.0 : dtype == DType::bf16 ? 256.0 : 16777216.0;
+}
 
-bool sums(Op op) { return op == Op::all_reduce || op == Op::reduce_scatter || op == Op::reduce_to_root; }
+bool sums(Op op) {
+  return op == Op::all_reduce || op == Op::reduce_scatter || op == Op::reduce_to_root;
+}
 
 /// What the participants are to end with, in double precision, and how exactly.
 struct Expectation {
-  std::vector<double> row;       // the sum, the root's x, or the gathered chunks: n_elem
+  std::vector<double> row;  // the sum, the root's x, or the gathered chunks: n_elem
   double tolerance = 0;
 };
 
@@ -83,29 +87,33 @@ class AllreduceBench : public Bench {
 
   std::string doc() const override {
     return "collective operations over the PE-to-PE queues: every rank has a vector of n_elem elements\n"
-           "ring_1d: 2 (N-1) steps of a chunk along a ring in snake order; mesh: rows, then columns to the root and back, "
-           "at each level; tree: ceil(log2 N) rounds where the grid allows it.\n"
-           "hierarchical: `world` counts SIPs; PE 0 of each of their cubes reduces to the centre cube, the centres of the "
-           "SIPs exchange, and back.\n"
-           "reduce_scatter and all_gather: chunk i of N, elements [i*n/N, (i+1)*n/N), belongs to the i-th participant.\n"
+           "ring_1d: 2 (N-1) steps of a chunk along a ring in snake order\n"
+           "mesh: rows, then columns to the root and back, at each level; tree: ceil(log2 N) rounds where the grid "
+           "allows it\n"
+           "hierarchical: `world` counts SIPs; PE 0 of each of their cubes reduces to the centre cube, the centres of "
+           "the SIPs exchange, and back\n"
+           "reduce_scatter and all_gather: chunk i of N, elements [i*n/N, (i+1)*n/N), belongs to participant i\n"
            "x is overwritten by y. In y what an operation does not define (other chunks, other ranks) is written as 0.";
   }
 
   std::vector<ParamSpec> params() const override {
-    return {word_param("op", "all_reduce", collectives::kOpNames, "operation"),
-            word_param("algo", "ring_1d", collectives::kAlgoNames, "algorithm"),
-            int_param("n_elem", 1024, 1, std::int64_t{1} << 40, "elements of each participant's vector"),
-            int_or_word_param("world", "all", 1, std::int64_t{1} << 20, {"all"},
-                              "the first ranks in (sip, cube, pe) order; hierarchical: the first SIPs"),
-            word_param("dtype", "f16", {"f16", "bf16", "f32"}, "type of the vectors and of what is sent; sums are f32, rounded once per hop"),
-            word_param("payload", "tcm", {"tcm", "hbm"}, "where the vectors are; in hbm they are loaded and stored piece by piece"),
-            word_param("buffer_kind", "topology", {"topology", "tcm", "sram", "hbm"},
-                       "memory of the queue slots; topology: pe.ipcq.buffer_kind"),
-            int_or_word_param("slots", "topology", 1, 1 << 20, {"topology"}, "slots per queue; topology: pe.ipcq.slots"),
-            int_param("chunk_bytes", 65536, 4, std::int64_t{1} << 40, "largest message, bytes; larger chunks go in pieces"),
-            int_param("root", 0, 0, std::int64_t{1} << 20,
-                      "rank of the result or source of ring_1d and mesh; tree and hierarchical have their own"),
-            inputs_param()};
+    return {
+        word_param("op", "all_reduce", collectives::kOpNames, "operation"),
+        word_param("algo", "ring_1d", collectives::kAlgoNames, "algorithm"),
+        int_param("n_elem", 1024, 1, std::int64_t{1} << 40, "elements of each participant's vector"),
+        int_or_word_param("world", "all", 1, std::int64_t{1} << 20, {"all"},
+                          "the first ranks in (sip, cube, pe) order; hierarchical: the first SIPs"),
+        word_param("dtype", "f16", {"f16", "bf16", "f32"},
+                   "type of the vectors and of what is sent; sums are f32, rounded once per hop"),
+        word_param("payload", "tcm", {"tcm", "hbm"},
+                   "where the vectors are; in hbm they are loaded and stored piece by piece"),
+        word_param("buffer_kind", "topology", {"topology", "tcm", "sram", "hbm"},
+                   "memory of the queue slots; topology: pe.ipcq.buffer_kind"),
+        int_or_word_param("slots", "topology", 1, 1 << 20, {"topology"}, "slots per queue; topology: pe.ipcq.slots"),
+        int_param("chunk_bytes", 65536, 4, std::int64_t{1} << 40, "largest message, bytes; larger chunks go in pieces"),
+        int_param("root", 0, 0, std::int64_t{1} << 20,
+                  "rank of the result or source of ring_1d and mesh; tree and hierarchical have their own"),
+        inputs_param()};
   }
 
   BenchResult run(BenchContext& ctx) const override {
@@ -117,18 +125,21 @@ class AllreduceBench : public Bench {
     check_scratch(plan, machine, space);
 
     const std::int64_t n = plan.spec().n_elem, members = plan.size();
-    const LogicalTensor x = ctx.input("x", Shape{members, n}, plan.spec().dtype, input_kind_from_name(p.word("inputs")), kPeakyGain);
+    const LogicalTensor x =
+        ctx.input("x", Shape{members, n}, plan.spec().dtype, input_kind_from_name(p.word("inputs")), kPeakyGain);
     std::vector<std::pair<std::uint32_t, Shape>> shards;
     for (const std::uint32_t rank : plan.participants()) shards.emplace_back(rank, Shape{n});
     const Tensor vectors = ctx.host().allocate("x", plan.spec().dtype, space, shards);
     const std::size_t row_bytes = static_cast<std::size_t>(n) * size_of(plan.spec().dtype);
     if (ctx.with_data())
-      for (std::int64_t i = 0; i < members; ++i) ctx.host().write(vectors, static_cast<std::size_t>(i), x.element(i * n), row_bytes);
+      for (std::int64_t i = 0; i < members; ++i)
+        ctx.host().write(vectors, static_cast<std::size_t>(i), x.element(i * n), row_bytes);
 
     ctx.progress(std::string(collectives::name_of(plan.spec().algo)) + " " + collectives::name_of(plan.spec().op));
     BenchResult result;
-    result.launches.push_back({"allreduce", ctx.host().launch(tl::bind_kernel("allreduce", collectives::collective, plan, vectors),
-                                                              plan.launch_options())});
+    result.launches.push_back(
+        {"allreduce", ctx.host().launch(tl::bind_kernel("allreduce", collectives::collective, plan, vectors),
+                                        plan.launch_options())});
     const LaunchResult& launch = result.launches.back().result;
     result.latency_ns = ns_from_ps(launch.latency());
     describe(machine, plan, ctx.mode(), result);
@@ -153,9 +164,10 @@ class AllreduceBench : public Bench {
   /// Slots belong to the machine: the command line builds it with those that the bench asks for.
   static void check_machine(const Params& p, const MachineInfo& machine) {
     if (!p.word_instead("slots") && p.integer("slots") != machine.ipcq_slots)
-      throw InputError(fmt::format("bench allreduce, parameter slots: found {} on a machine with pe.ipcq.slots = {}; "
-                                   "allowed: the machine's own number",
-                                   p.integer("slots"), machine.ipcq_slots));
+      throw InputError(
+          fmt::format("bench allreduce, parameter slots: found {} on a machine with pe.ipcq.slots = {}; "
+                      "allowed: the machine's own number",
+                      p.integer("slots"), machine.ipcq_slots));
   }
 
   static void check_scratch(const Plan& plan, const MachineInfo& machine, Space space) {
@@ -163,9 +175,10 @@ class AllreduceBench : public Bench {
     const std::uint64_t message = std::min(plan.spec().chunk_bytes, vector_bytes);
     const std::uint64_t most = machine.scratch_bytes / (space == Space::tcm ? 1 : 2);
     if (plan.size() > 1 && message > most)
-      throw InputError(fmt::format("bench allreduce, parameter chunk_bytes: found messages of {} B; allowed: up to {} B, "
-                                   "{} of pe.tcm.scratch_bytes = {}",
-                                   message, most, space == Space::tcm ? "all" : "half", machine.scratch_bytes));
+      throw InputError(
+          fmt::format("bench allreduce, parameter chunk_bytes: found messages of {} B; allowed: up to {} B, "
+                      "{} of pe.tcm.scratch_bytes = {}",
+                      message, most, space == Space::tcm ? "all" : "half", machine.scratch_bytes));
   }
 
   static void describe(const MachineInfo& machine, const Plan& plan, Mode mode, BenchResult& result) {
@@ -187,8 +200,9 @@ class AllreduceBench : public Bench {
     if (!routed.empty()) {
       ResultTable table{"routes", {"from", "to", "direction", "arrives_as", "path"}, {}};
       for (const QueueRoute& q : routed)
-        table.rows.push_back({static_cast<std::int64_t>(q.from), static_cast<std::int64_t>(q.to), std::string(name_of(q.direction)),
-                              std::string(name_of(q.arrives_as)), collectives::describe_path(machine, q.from, q.to)});
+        table.rows.push_back({static_cast<std::int64_t>(q.from), static_cast<std::int64_t>(q.to),
+                              std::string(name_of(q.direction)), std::string(name_of(q.arrives_as)),
+                              collectives::describe_path(machine, q.from, q.to)});
       result.tables.push_back(std::move(table));
     }
     if (mode == Mode::emit) return;
@@ -197,15 +211,18 @@ class AllreduceBench : public Bench {
     extra.emplace_back("bound_ratio", bound.bound_ns > 0 ? time / bound.bound_ns : 0.0);
     extra.emplace_back("bus_bandwidth_gbs", time > 0 ? static_cast<double>(bound.bytes_per_rank) / time : 0.0);
     if (time < bound.bound_ns)
-      throw ModelError(fmt::format("allreduce: found a latency of {:.3f} ns below the alpha-beta bound of {:.3f} ns; allowed: at least the bound",
-                                   time, bound.bound_ns));
-    result.verdict = fmt::format("alpha-beta bound {:.3f} ns of {:.3f} ns ({:.1f} %): {} steps, {} B per rank at {:.1f} GB/s; {}",
-                                 bound.bound_ns, time, time > 0 ? 100 * bound.bound_ns / time : 100.0, plan.steps(),
-                                 bound.bytes_per_rank, bound.beta_gbs, bound_sentence(result.launches.back().result));
+      throw ModelError(
+          fmt::format("allreduce: found a latency of {:.3f} ns below the alpha-beta bound of {:.3f} ns; allowed: at "
+                      "least the bound",
+                      time, bound.bound_ns));
+    result.verdict =
+        fmt::format("alpha-beta bound {:.3f} ns of {:.3f} ns ({:.1f} %): {} steps, {} B per rank at {:.1f} GB/s; {}",
+                    bound.bound_ns, time, time > 0 ? 100 * bound.bound_ns / time : 100.0, plan.steps(),
+                    bound.bytes_per_rank, bound.beta_gbs, bound_sentence(result.launches.back().result));
   }
 
-  static void check(BenchContext& ctx, const Plan& plan, const LogicalTensor& x, const Tensor& vectors, std::size_t row_bytes,
-                    BenchResult& result) {
+  static void check(BenchContext& ctx, const Plan& plan, const LogicalTensor& x, const Tensor& vectors,
+                    std::size_t row_bytes, BenchResult& result) {
     const std::int64_t n = plan.spec().n_elem, members = plan.size();
     const Expectation expected = expect(plan, x);
     LogicalTensor y(Shape{members, n}, plan.spec().dtype);
@@ -215,9 +232,11 @@ class AllreduceBench : public Bench {
       const Span span = result_span(plan, static_cast<std::uint32_t>(i));
       if (span.count == 0) continue;
       ctx.host().read(vectors, static_cast<std::size_t>(i), row.bytes(), row_bytes);
-      std::copy(row.element(span.begin), row.element(span.begin) + static_cast<std::size_t>(span.count) * size_of(row.dtype()),
+      std::copy(row.element(span.begin),
+                row.element(span.begin) + static_cast<std::size_t>(span.count) * size_of(row.dtype()),
                 y.element(i * n + span.begin));
-      std::copy(expected.row.begin() + span.begin, expected.row.begin() + span.end(), reference.begin() + i * n + span.begin);
+      std::copy(expected.row.begin() + span.begin, expected.row.begin() + span.end(),
+                reference.begin() + i * n + span.begin);
     }
     result.numerics = compare(y, reference, expected.tolerance);
     ctx.output("x", x);
@@ -227,6 +246,8 @@ class AllreduceBench : public Bench {
 
 }  // namespace
 
-std::unique_ptr<Bench> make_allreduce_bench() { return std::make_unique<AllreduceBench>(); }
+std::unique_ptr<Bench> make_allreduce_bench() {
+  return std::make_unique<AllreduceBench>();
+}
 
 }  // namespace kb

@@ -4,8 +4,8 @@
 #include <kb/kernels/launch.h>
 #include <kb/tlm_if/errors.h>
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <algorithm>
 #include <map>
 
 namespace kb {
@@ -53,25 +53,27 @@ class Pe2peBench : public Bench {
 
   std::string doc() const override {
     return "latency of one message between two PEs, from the common start to the last of them done\n"
-           "h1: pe0 to pe1, h2: pe0 to the PE below it, both in cube 0; h3: pe0 of cube 0 to pe0 of cube 1, h4: to pe0 of "
-           "the cube below.\n"
-           "ipcq: send and recv, TCM to TCM; ipcq_no_consume: the slot read is not charged; raw: load from the own HBM slice "
-           "and store into the peer's.\n"
-           "all: every hop that the machine has, sizes 128 B to 10 KiB, every mode; the latency of the run is the longest.";
+           "h1: pe0 to pe1, h2: pe0 to the PE below it, both in cube 0\n"
+           "h3: pe0 of cube 0 to pe0 of cube 1, h4: to pe0 of the cube below\n"
+           "ipcq: send and recv, TCM to TCM; ipcq_no_consume: the slot read is not charged\n"
+           "raw: load from the own HBM slice and store into the peer's\n"
+           "all: every hop that the machine has, 128 B to 10 KiB, every mode; the run's latency is the longest";
   }
 
   std::vector<ParamSpec> params() const override {
     std::vector<std::string> modes = kModes;
     modes.emplace_back("all");
     return {word_param("hop", "h1", {"h1", "h2", "h3", "h4", "all"}, "which pair of PEs"),
-            int_or_word_param("bytes", "4096", 1, std::int64_t{1} << 30, {"all"}, "size of the message; all: 128 B .. 10 KiB"),
+            int_or_word_param("bytes", "4096", 1, std::int64_t{1} << 30, {"all"},
+                              "size of the message; all: 128 B .. 10 KiB"),
             word_param("mode", "ipcq", modes, "how the message travels")};
   }
 
   BenchResult run(BenchContext& ctx) const override {
     const Params& p = ctx.params();
     const std::vector<Hop> hops = hops_of(p.word("hop"), ctx.machine());
-    const std::vector<std::int64_t> sizes = p.word_instead("bytes") ? kSizes : std::vector<std::int64_t>{p.integer("bytes")};
+    const std::vector<std::int64_t> sizes =
+        p.word_instead("bytes") ? kSizes : std::vector<std::int64_t>{p.integer("bytes")};
     std::vector<std::string> modes = kModes;
     if (p.word("mode") != "all") modes = {p.word("mode")};
 
@@ -93,7 +95,8 @@ class Pe2peBench : public Bench {
     result.tables.push_back(std::move(table));
     if (modes.size() == kModes.size()) result.tables.push_back(comparison(hops, sizes, latency));
     const LaunchResult& last = result.launches.back().result;
-    result.verdict = points == 1 ? bound_sentence(last) : fmt::format("{} messages; the longest took {:.3f} ns", points, result.latency_ns);
+    result.verdict = points == 1 ? bound_sentence(last)
+                                 : fmt::format("{} messages; the longest took {:.3f} ns", points, result.latency_ns);
     return result;
   }
 
@@ -107,14 +110,16 @@ class Pe2peBench : public Bench {
     std::string names;
     for (const Hop& h : hops) names += (names.empty() ? "" : ", ") + h.name;
     if (word != "all")
-      hops.erase(std::remove_if(hops.begin(), hops.end(), [&word](const Hop& h) { return h.name != word; }), hops.end());
+      hops.erase(std::remove_if(hops.begin(), hops.end(), [&word](const Hop& h) { return h.name != word; }),
+                 hops.end());
     if (hops.empty())
-      throw InputError("bench pe2pe, parameter hop: found " + word + "; allowed on this topology: " +
-                       (names.empty() ? "none, it has no neighbours" : names));
+      throw InputError("bench pe2pe, parameter hop: found " + word +
+                       "; allowed on this topology: " + (names.empty() ? "none, it has no neighbours" : names));
     return hops;
   }
 
-  static double measure(BenchContext& ctx, const Hop& hop, std::int64_t bytes, const std::string& mode, BenchResult& result) {
+  static double measure(BenchContext& ctx, const Hop& hop, std::int64_t bytes, const std::string& mode,
+                        BenchResult& result) {
     Pe2peArgs args;
     args.how = static_cast<Pe2peArgs::How>(std::find(kModes.begin(), kModes.end(), mode) - kModes.begin());
     args.from = hop.from;
@@ -125,8 +130,9 @@ class Pe2peBench : public Bench {
     args.arrives_as = route.arrives_as;
     const bool raw = args.how == Pe2peArgs::How::raw;
     if (raw && static_cast<std::uint64_t>(bytes) > ctx.machine().scratch_bytes)
-      throw InputError(fmt::format("bench pe2pe, parameter bytes: found {}; allowed with mode raw: up to pe.tcm.scratch_bytes = {}",
-                                   bytes, ctx.machine().scratch_bytes));
+      throw InputError(
+          fmt::format("bench pe2pe, parameter bytes: found {}; allowed with mode raw: up to pe.tcm.scratch_bytes = {}",
+                      bytes, ctx.machine().scratch_bytes));
     const Space space = raw ? Space::hbm : Space::tcm;
     args.source = ctx.host().allocate("source", DType::i8, space, {{hop.from, Shape{bytes}}});
     args.destination = ctx.host().allocate("destination", DType::i8, space, {{hop.to, Shape{bytes}}});
@@ -161,13 +167,15 @@ class Pe2peBench : public Bench {
   }
 
   /// One line per hop and size; the slot read is what ipcq takes longer than ipcq_no_consume.
-  static ResultTable comparison(const std::vector<Hop>& hops, const std::vector<std::int64_t>& sizes,
-                                std::map<std::pair<std::string, std::int64_t>, std::map<std::string, double>>& latency) {
+  static ResultTable comparison(
+      const std::vector<Hop>& hops, const std::vector<std::int64_t>& sizes,
+      std::map<std::pair<std::string, std::int64_t>, std::map<std::string, double>>& latency) {
     ResultTable table{"pe2pe_modes", {"hop", "bytes", "ipcq_ns", "ipcq_no_consume_ns", "slot_read_ns", "raw_ns"}, {}};
     for (const Hop& hop : hops)
       for (const std::int64_t bytes : sizes) {
         auto& ns = latency[{hop.name, bytes}];
-        table.rows.push_back({hop.name, bytes, ns["ipcq"], ns["ipcq_no_consume"], ns["ipcq"] - ns["ipcq_no_consume"], ns["raw"]});
+        table.rows.push_back(
+            {hop.name, bytes, ns["ipcq"], ns["ipcq_no_consume"], ns["ipcq"] - ns["ipcq_no_consume"], ns["raw"]});
       }
     return table;
   }
@@ -175,6 +183,8 @@ class Pe2peBench : public Bench {
 
 }  // namespace
 
-std::unique_ptr<Bench> make_pe2pe_bench() { return std::make_unique<Pe2peBench>(); }
+std::unique_ptr<Bench> make_pe2pe_bench() {
+  return std::make_unique<Pe2peBench>();
+}
 
 }  // namespace kb

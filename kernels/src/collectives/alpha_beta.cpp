@@ -16,7 +16,9 @@ struct Ready {
   std::uint32_t chain = 0;
 };
 
-Ready later(const Ready& a, const Ready& b) { return {std::max(a.ns, b.ns), std::max(a.chain, b.chain)}; }
+Ready later(const Ready& a, const Ready& b) {
+  return {std::max(a.ns, b.ns), std::max(a.chain, b.chain)};
+}
 
 /// When the pieces of one rank's vector had their present value. Spans of different cuts may overlap.
 class Values {
@@ -27,7 +29,8 @@ class Values {
   }
   Ready of(const Span& span) const {
     Ready all;
-    for (auto it = pieces_.lower_bound(span.begin - longest_); it != pieces_.end() && it->first <= span.begin + span.count; ++it)
+    for (auto it = pieces_.lower_bound(span.begin - longest_);
+         it != pieces_.end() && it->first <= span.begin + span.count; ++it)
       if (it->second.first == span || it->second.first.overlaps(span)) all = later(all, it->second.second);
     return all;
   }
@@ -78,7 +81,8 @@ AlphaBeta alpha_beta(const MachineInfo& machine, const Plan& plan) {
     Rank& r = ranks[rank];
     r.moves = plan.moves(rank);
     const MoveCounts c = count(r.moves);
-    const std::uint64_t bytes = static_cast<std::uint64_t>(std::max(c.elements_sent, c.elements_received)) * size_of(plan.spec().dtype);
+    const std::uint64_t bytes =
+        static_cast<std::uint64_t>(std::max(c.elements_sent, c.elements_received)) * size_of(plan.spec().dtype);
     result.messages = std::max(result.messages, c.sends);
     result.bytes_per_rank = std::max(result.bytes_per_rank, bytes);
     result.bytes_total += static_cast<std::uint64_t>(c.elements_sent) * size_of(plan.spec().dtype);
@@ -109,15 +113,18 @@ AlphaBeta alpha_beta(const MachineInfo& machine, const Plan& plan) {
           const Message message = queue.messages.front();
           queue.messages.pop_front();
           if (message.count != m.span.count)
-            throw std::logic_error("collective plan: rank " + std::to_string(rank) + " expects " + std::to_string(m.span.count) +
-                                   " elements where " + std::to_string(message.count) + " are sent");
-          r.values.set(m.span, m.kind == Move::Kind::add ? later(message.arrives, r.values.of(m.span)) : message.arrives);
+            throw std::logic_error("collective plan: rank " + std::to_string(rank) + " expects " +
+                                   std::to_string(m.span.count) + " elements where " + std::to_string(message.count) +
+                                   " are sent");
+          r.values.set(m.span,
+                       m.kind == Move::Kind::add ? later(message.arrives, r.values.of(m.span)) : message.arrives);
         }
       }
   }
   for (const auto& [rank, r] : ranks)
     if (r.next < r.moves.size())
-      throw std::logic_error("collective plan: rank " + std::to_string(rank) + " waits for a message that nobody sends");
+      throw std::logic_error("collective plan: rank " + std::to_string(rank) +
+                             " waits for a message that nobody sends");
   for (const auto& [end, queue] : queues)
     if (!queue.messages.empty())
       throw std::logic_error("collective plan: a message to rank " + std::to_string(end.first) + " is never received");

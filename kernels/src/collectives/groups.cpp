@@ -17,7 +17,9 @@ Ring::Ring(QueueSet& queues, std::vector<std::uint32_t> order, Direction next, D
   }
 }
 
-RingPlace Ring::place(std::uint32_t rank) const { return {position(rank), size(), next_, previous_, chunks_}; }
+RingPlace Ring::place(std::uint32_t rank) const {
+  return {position(rank), size(), next_, previous_, chunks_};
+}
 
 Tree::Tree(QueueSet& queues, const RankTree& tree, bool climbs, bool descends) : tree_(tree) {
   for (const std::uint32_t rank : tree_.ranks()) {

@@ -157,7 +157,8 @@ Moves tree_all_reduce(const TreePlace& place, std::int64_t n, std::int64_t piece
 Moves tree_gather(const TreePlace& place, std::int64_t n, std::int64_t piece) {
   Moves moves;
   if (!place.is_root)
-    for (const Span& p : pieces(chunk(n, place.chunk, place.size), piece)) moves.push_back({Kind::send, place.up, true, p});
+    for (const Span& p : pieces(chunk(n, place.chunk, place.size), piece))
+      moves.push_back({Kind::send, place.up, true, p});
   for (const auto& child : place.children)
     for (const std::uint32_t c : child.chunks)
       for (const Span& p : pieces(chunk(n, c, place.size), piece)) {

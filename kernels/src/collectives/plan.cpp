@@ -17,7 +17,9 @@ std::uint32_t index_of(const std::vector<std::string>& names, const std::string&
   throw InputError(std::string(what) + ": found '" + name + "'; allowed: " + all);
 }
 
-bool reduces(Op op) { return op == Op::all_reduce || op == Op::reduce_scatter || op == Op::reduce_to_root; }
+bool reduces(Op op) {
+  return op == Op::all_reduce || op == Op::reduce_scatter || op == Op::reduce_to_root;
+}
 
 std::vector<std::uint32_t> first_ranks(std::uint32_t count) {
   std::vector<std::uint32_t> ranks(count);
@@ -27,10 +29,18 @@ std::vector<std::uint32_t> first_ranks(std::uint32_t count) {
 
 }  // namespace
 
-const char* name_of(Op op) { return kOpNames[static_cast<std::size_t>(op)].c_str(); }
-const char* name_of(Algo algo) { return kAlgoNames[static_cast<std::size_t>(algo)].c_str(); }
-Op op_from_name(const std::string& name) { return static_cast<Op>(index_of(kOpNames, name, "op")); }
-Algo algo_from_name(const std::string& name) { return static_cast<Algo>(index_of(kAlgoNames, name, "algo")); }
+const char* name_of(Op op) {
+  return kOpNames[static_cast<std::size_t>(op)].c_str();
+}
+const char* name_of(Algo algo) {
+  return kAlgoNames[static_cast<std::size_t>(algo)].c_str();
+}
+Op op_from_name(const std::string& name) {
+  return static_cast<Op>(index_of(kOpNames, name, "op"));
+}
+Algo algo_from_name(const std::string& name) {
+  return static_cast<Algo>(index_of(kAlgoNames, name, "algo"));
+}
 
 Plan Plan::make(const MachineInfo& machine, const Spec& given) {
   Spec spec = given;
@@ -54,8 +64,8 @@ Plan Plan::make(const MachineInfo& machine, const Spec& given) {
     case Algo::hierarchical: plan.make_hierarchical(machine); break;
   }
   if ((spec.algo == Algo::tree || spec.algo == Algo::hierarchical) && spec.root != 0 && spec.root != plan.root_)
-    throw InputError("root: found " + std::to_string(spec.root) + "; allowed with algo " + name_of(spec.algo) + ": its own, " +
-                     std::to_string(plan.root_));
+    throw InputError("root: found " + std::to_string(spec.root) + "; allowed with algo " + name_of(spec.algo) +
+                     ": its own, " + std::to_string(plan.root_));
   if (!reduces(spec.op)) plan.order_ = "nothing is summed" + (plan.order_.empty() ? "" : "; " + plan.order_);
   return plan;
 }
@@ -64,12 +74,15 @@ void Plan::make_ring(const MachineInfo& machine) {
   participants_ = first_ranks(spec_.world);
   root_ = spec_.root;
   if (root_ >= spec_.world)
-    throw InputError("root: found " + std::to_string(root_) + "; allowed: a rank below world = " + std::to_string(spec_.world));
+    throw InputError("root: found " + std::to_string(root_) +
+                     "; allowed: a rank below world = " + std::to_string(spec_.world));
   ring_.emplace(queues_, snake_order(machine, spec_.world), Direction::E, Direction::W, true);
   steps_ = (spec_.op == Op::all_reduce ? 2 : 1) * (spec_.world - 1);
   switch (spec_.op) {
     case Op::all_reduce:
-    case Op::reduce_scatter: order_ = "a chunk starts at the rank after its owner and runs along the ring, the owner adds last"; break;
+    case Op::reduce_scatter:
+      order_ = "a chunk starts at the rank after its owner and runs along the ring, the owner adds last";
+      break;
     case Op::reduce_to_root: order_ = "from the rank after the root along the ring, the root adds last"; break;
     case Op::all_gather:
     case Op::broadcast: break;
@@ -89,7 +102,8 @@ void Plan::make_tree(const MachineInfo& machine) {
 
 void Plan::make_hierarchical(const MachineInfo& machine) {
   // All-reduces between the SIPs' roots need wrap-around links to pay; without them the SIPs' tree goes on upwards.
-  const bool exchanges = spec_.op == Op::all_reduce && machine.sip_fabric != SipFabric::mesh_2d_no_wrap && spec_.world > 1;
+  const bool exchanges =
+      spec_.op == Op::all_reduce && machine.sip_fabric != SipFabric::mesh_2d_no_wrap && spec_.world > 1;
   const RankTree ranks = RankTree::centre(machine, spec_.world, !exchanges);
   participants_ = ranks.ranks();
   root_ = ranks.root();

@@ -9,9 +9,15 @@ namespace {
 
 constexpr Compass kAll[] = {Compass::east, Compass::west, Compass::north, Compass::south};
 
-NeighbourGrid pe_cells(const MachineInfo& m) { return {m.pe_cols, m.pes_per_cube}; }
-NeighbourGrid cube_cells(const MachineInfo& m) { return {m.cube_cols, m.cubes_per_sip()}; }
-NeighbourGrid sip_cells(const MachineInfo& m) { return {m.sip_cols, m.sips}; }
+NeighbourGrid pe_cells(const MachineInfo& m) {
+  return {m.pe_cols, m.pes_per_cube};
+}
+NeighbourGrid cube_cells(const MachineInfo& m) {
+  return {m.cube_cols, m.cubes_per_sip()};
+}
+NeighbourGrid sip_cells(const MachineInfo& m) {
+  return {m.sip_cols, m.sips};
+}
 
 /// The cell at the other end of the row or column, where a ring or torus joins the two.
 std::optional<std::uint32_t> around_the_edge(const MachineInfo& m, std::uint32_t sip, Compass compass) {
@@ -19,8 +25,10 @@ std::optional<std::uint32_t> around_the_edge(const MachineInfo& m, std::uint32_t
   const std::uint32_t col = sip % m.sip_cols, row = sip / m.sip_cols;
   switch (compass) {
     case Compass::east: return col + 1 == m.sip_cols ? std::optional<std::uint32_t>(row * m.sip_cols) : std::nullopt;
-    case Compass::west: return col == 0 ? std::optional<std::uint32_t>(row * m.sip_cols + m.sip_cols - 1) : std::nullopt;
-    case Compass::north: return row == 0 ? std::optional<std::uint32_t>((m.sip_rows - 1) * m.sip_cols + col) : std::nullopt;
+    case Compass::west:
+      return col == 0 ? std::optional<std::uint32_t>(row * m.sip_cols + m.sip_cols - 1) : std::nullopt;
+    case Compass::north:
+      return row == 0 ? std::optional<std::uint32_t>((m.sip_rows - 1) * m.sip_cols + col) : std::nullopt;
     case Compass::south: return row + 1 == m.sip_rows ? std::optional<std::uint32_t>(col) : std::nullopt;
   }
   return std::nullopt;
@@ -58,7 +66,8 @@ std::vector<std::uint32_t> snake_cells(std::uint32_t cols, std::uint32_t count) 
 
 std::vector<std::uint32_t> snake_order(const MachineInfo& machine, std::uint32_t world) {
   if (world < 1 || world > machine.total_pes())
-    throw InputError("world: found " + std::to_string(world) + "; allowed: 1 .. " + std::to_string(machine.total_pes()));
+    throw InputError("world: found " + std::to_string(world) + "; allowed: 1 .. " +
+                     std::to_string(machine.total_pes()));
   const auto cubes = snake_cells(machine.cube_cols, machine.cubes_per_sip());
   const auto pes = snake_cells(machine.pe_cols, machine.pes_per_cube);
   std::vector<std::uint32_t> order;

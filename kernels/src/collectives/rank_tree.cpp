@@ -31,10 +31,14 @@ std::string str(const Rounds& rounds) {
   return text.empty() ? "-" : text;
 }
 
-std::uint32_t parts(std::uint32_t n, std::uint32_t size) { return (n + size - 1) / size; }
+std::uint32_t parts(std::uint32_t n, std::uint32_t size) {
+  return (n + size - 1) / size;
+}
 
 /// Number of the `size` units of group `i` that `n` units fill.
-std::uint32_t filled(std::uint32_t n, std::uint32_t i, std::uint32_t size) { return std::min(size, n - i * size); }
+std::uint32_t filled(std::uint32_t n, std::uint32_t i, std::uint32_t size) {
+  return std::min(size, n - i * size);
+}
 
 void check_world(const MachineInfo& m, std::uint32_t world) {
   if (world < 1 || world > m.total_pes())
@@ -98,14 +102,15 @@ RankTree RankTree::tree(const MachineInfo& m, std::uint32_t world) {
   const auto sip_roots = roots_of(sips);
   const auto count = static_cast<std::uint32_t>(sip_roots.size());
   t.add_level("SIPs", {m.sip_fabric == SipFabric::sw ? Level{sip_roots, 0, binomial(count)}
-                                                    : grid_level(sip_roots, m.sip_cols)});
+                                                     : grid_level(sip_roots, m.sip_cols)});
   return t;
 }
 
 RankTree RankTree::mesh(const MachineInfo& m, std::uint32_t world, std::uint32_t root) {
   check_world(m, world);
   if (root >= world)
-    throw InputError("root: found " + std::to_string(root) + "; allowed: a rank below world = " + std::to_string(world));
+    throw InputError("root: found " + std::to_string(root) +
+                     "; allowed: a rank below world = " + std::to_string(world));
   RankTree t;
   const PeId to = m.pe_of(root);
   const auto chain_level = [](const std::vector<std::uint32_t>& ranks, std::uint32_t cols, std::uint32_t root_cell) {
@@ -144,7 +149,8 @@ RankTree RankTree::centre(const MachineInfo& m, std::uint32_t sips, bool join_si
   for (std::uint32_t s = 0; s < sips; ++s) {
     std::vector<std::uint32_t> ranks;
     for (std::uint32_t c = 0; c < m.cubes_per_sip(); ++c) ranks.push_back(m.rank_of({s, c, 0}));
-    groups.push_back({ranks, centre_cube, ReductionPlan::chain({m.cube_cols, m.cubes_per_sip()}, centre_cube).rounds()});
+    groups.push_back(
+        {ranks, centre_cube, ReductionPlan::chain({m.cube_cols, m.cubes_per_sip()}, centre_cube).rounds()});
     roots.push_back(ranks[centre_cube]);
   }
   t.add_level("cubes", groups);

@@ -27,12 +27,15 @@ Vector::Vector(tl::Context& tl, const Tensor& tensor) : tl_(&tl) {
 
 Vector::Vector(tl::Context& tl, const tl::Handle& handle) : tl_(&tl), whole_(handle.raw()) {
   if (!whole_.dense() || !is_float(whole_.dtype) || whole_.space == Space::sram)
-    throw ModelError("collective on rank " + std::to_string(tl.rank()) + ": found a vector " + whole_.shape.str() + " " +
-                     name_of(whole_.dtype) + " in " + name_of(whole_.space) + (whole_.dense() ? "" : ", not dense") +
+    throw ModelError("collective on rank " + std::to_string(tl.rank()) + ": found a vector " + whole_.shape.str() +
+                     " " + name_of(whole_.dtype) + " in " + name_of(whole_.space) +
+                     (whole_.dense() ? "" : ", not dense") +
                      "; allowed: a dense tensor of f16, bf16 or f32 in TCM or HBM");
   size_ = whole_.shape.numel();
 }
 
-tl::Handle Vector::part(const Span& span) const { return view(*tl_, whole_, address(span), Shape{span.count}); }
+tl::Handle Vector::part(const Span& span) const {
+  return view(*tl_, whole_, address(span), Shape{span.count});
+}
 
 }  // namespace kb::collectives

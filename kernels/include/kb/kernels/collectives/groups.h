@@ -15,7 +15,8 @@ namespace kb::collectives {
 class Ring {
  public:
   /// Joins each rank of `order` to the next and the last to the first, as `next` of the sender and `previous` of the
-  /// receiver. With `chunks_by_rank` chunk i belongs to the i-th rank in ascending order, else to the i-th of the order.
+  /// receiver. With `chunks_by_rank` chunk i belongs to the i-th rank in ascending order, else to the i-th of the
+  /// order.
   Ring(QueueSet& queues, std::vector<std::uint32_t> order, Direction next, Direction previous, bool chunks_by_rank);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(order_.size()); }
@@ -34,8 +35,8 @@ class Ring {
 /// A tree of ranks with queues along its edges.
 class Tree {
  public:
-  /// Joins children to parents (`climbs`), parents to children (`descends`), or both. Chunk i belongs to the i-th rank of
-  /// the tree in ascending order.
+  /// Joins children to parents (`climbs`), parents to children (`descends`), or both. Chunk i belongs to the i-th rank
+  /// of the tree in ascending order.
   Tree(QueueSet& queues, const RankTree& tree, bool climbs, bool descends);
 
   const RankTree& ranks() const { return tree_; }

@@ -83,16 +83,16 @@ Moves ring_broadcast(const RingPlace& place, std::uint32_t root, std::int64_t n,
 /// A rank's place in a tree.
 struct TreePlace {
   struct Child {
-    Direction direction = Direction::N;   // to receive from it
-    Direction back = Direction::N;        // to send to it
-    std::vector<std::uint32_t> chunks;    // of its subtree, in the order of RankTree::subtree
+    Direction direction = Direction::N;  // to receive from it
+    Direction back = Direction::N;       // to send to it
+    std::vector<std::uint32_t> chunks;   // of its subtree, in the order of RankTree::subtree
   };
   bool is_root = true;
-  Direction up = Direction::N;     // to send to the parent
-  Direction down = Direction::N;   // to receive from it
-  std::vector<Child> children;     // in order of summation
-  std::uint32_t chunk = 0;         // this rank's own
-  std::uint32_t size = 1;          // ranks in the tree
+  Direction up = Direction::N;    // to send to the parent
+  Direction down = Direction::N;  // to receive from it
+  std::vector<Child> children;    // in order of summation
+  std::uint32_t chunk = 0;        // this rank's own
+  std::uint32_t size = 1;         // ranks in the tree
 };
 
 /// Piece after piece: adds the children's in order, sends the sum to the parent. Kept at the root.

@@ -13,7 +13,8 @@
 namespace kb::collectives {
 
 enum class Op : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, reduce_to_root };
-inline const std::vector<std::string> kOpNames{"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce_to_root"};
+inline const std::vector<std::string> kOpNames{"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                               "reduce_to_root"};
 enum class Algo : std::uint8_t { ring_1d, mesh, tree, hierarchical };
 inline const std::vector<std::string> kAlgoNames{"ring_1d", "mesh", "tree", "hierarchical"};
 const char* name_of(Op op);
@@ -25,11 +26,11 @@ Algo algo_from_name(const std::string& name);
 struct Spec {
   Op op = Op::all_reduce;
   Algo algo = Algo::ring_1d;
-  std::int64_t n_elem = 1024;          // per participant
-  std::uint32_t world = 0;             // ranks (hierarchical: SIPs); 0: all
+  std::int64_t n_elem = 1024;  // per participant
+  std::uint32_t world = 0;     // ranks (hierarchical: SIPs); 0: all
   DType dtype = DType::f16;
   std::uint64_t chunk_bytes = 64 * 1024;
-  std::uint32_t root = 0;              // rank; ring_1d and mesh, where the operation has a root
+  std::uint32_t root = 0;  // rank; ring_1d and mesh, where the operation has a root
 };
 
 /// Who takes part, over which queues, and what each rank does. A value that kernels share.
@@ -83,12 +84,12 @@ void collective(tl::Context& tl, const Plan& plan, const Tensor& x);
 
 /// What no implementation on this machine can beat.
 struct AlphaBeta {
-  double alpha_ns = 0;        // of a message: its dispatch and the DMA's overhead
-  double beta_gbs = 0;        // of a PE's link
-  std::uint64_t messages = 0;             // most that a rank sends
-  std::uint64_t bytes_per_rank = 0;       // most that a rank sends or receives
-  std::uint64_t bytes_total = 0;          // sent by all
-  std::uint32_t chain = 0;    // messages on the longest chain, each carrying on what the one before it brought
+  double alpha_ns = 0;               // of a message: its dispatch and the DMA's overhead
+  double beta_gbs = 0;               // of a PE's link
+  std::uint64_t messages = 0;        // most that a rank sends
+  std::uint64_t bytes_per_rank = 0;  // most that a rank sends or receives
+  std::uint64_t bytes_total = 0;     // sent by all
+  std::uint32_t chain = 0;           // messages on the longest chain, each carrying on what the one before it brought
   double bound_ns = 0;
 };
 

@@ -17,8 +17,8 @@ namespace kb::collectives {
 class RankTree {
  public:
   struct Node {
-    std::optional<std::uint32_t> parent;   // nothing: the root
-    std::vector<std::uint32_t> children;   // in order of summation
+    std::optional<std::uint32_t> parent;  // nothing: the root
+    std::vector<std::uint32_t> children;  // in order of summation
   };
 
   /// Tree of spec 6.3 at each level over the first `world` ranks; SIPs on a switch form a binomial tree.
