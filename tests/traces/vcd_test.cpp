@@ -295,8 +295,9 @@ BOOST_AUTO_TEST_CASE(scope_and_window_cut_the_trace) {
 
 BOOST_AUTO_TEST_CASE(the_save_file_names_signals_that_exist) {
   VcdWriter writer(dir / "trace.vcd", components, {});
-  writer.set_links({"tray.sip0.cube0.r0c0.e"});
+  writer.set_links({"tray.sip0.cube0.r0c0->sip0.cube0.r0c1", "tray.sip0.cube0.ucie_e.c0->sip0.cube1.ucie_w.c0"});
   writer.link_busy(0, 1, 2);
+  writer.link_busy(1, 1, 2);
   writer.record(op(OpName::command, OpKind::control, 0, 0, 10, rich_command(1)));
   writer.record(op(OpName::gemm, OpKind::gemm, 2, 100, 900, rich_command(1)));
   writer.record(op(OpName::mem_read, OpKind::memory, 7, 1100, 1200));
@@ -312,12 +313,19 @@ BOOST_AUTO_TEST_CASE(the_save_file_names_signals_that_exist) {
     } else if (line[0] == '-') {
       depth += flags == "@800200" || flags == "@c00200" ? 1 : -1;
       BOOST_CHECK(depth == 0 || depth == 1);
-    } else if (line[0] != '[') {
-      const std::string name = line.substr(0, line.find('['));
+    } else if (line[0] == '+') {
+      const auto brace = line.find("} ");
+      const std::string name = line.substr(brace + 2, line.find('[') - brace - 2);
+      const std::string alias = line.substr(2, brace - 2);
+      std::string below = name.substr(name.size() - alias.size());
+      std::replace(below.begin(), below.end(), '.', ' ');
+      BOOST_CHECK_EQUAL(below, alias);
       BOOST_CHECK_MESSAGE(w.signals.count(name) == 1, "no signal " << name);
       named.insert(name);
     }
   }
+  BOOST_CHECK_EQUAL(named.count("tray.sip0.cube0.r0c0.to_r0c1.busy"), 1u);
+  BOOST_CHECK_EQUAL(named.count("tray.sip0.cube0.ucie_e.c0.to_cube1_ucie_w_c0.busy"), 1u);
   BOOST_CHECK_EQUAL(depth, 0);
   BOOST_CHECK_EQUAL(named.size(), w.signals.size());
 }

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <queue>
@@ -137,6 +139,35 @@ std::string clean(std::string name) {
   return name;
 }
 
+/// "tray.sip0.cube0.r0c0->sip0.cube0.r0c1" as "tray.sip0.cube0.r0c0.to_r0c1": a scope under its source, the far end
+/// named as far as it differs. Other names (memory channels) are scopes already.
+std::string link_scope(const std::string& name) {
+  const auto arrow = name.find("->");
+  if (arrow == std::string::npos) return clean(name);
+  const std::string from = name.substr(0, arrow);
+  std::vector<std::string> near = split(from), far = split(name.substr(arrow + 2));
+  near.erase(near.begin());  // the tray, which the far end does not name
+  std::size_t common = 0;
+  while (common + 1 < far.size() && common < near.size() && far[common] == near[common]) ++common;
+  std::string to;
+  for (std::size_t i = common; i < far.size(); ++i) to += "_" + far[i];
+  return clean(from + ".to" + to);
+}
+
+/// The PE or, for what lies outside of PEs, the cube or else SIP that a scope belongs to: a page of the save file.
+std::string page_of(const std::string& scope) {
+  std::string page, so_far;
+  for (const auto& part : split(scope)) {
+    so_far += (so_far.empty() ? "" : ".") + part;
+    for (const char* level : {"sip", "cube", "pe"}) {
+      const std::size_t n = std::strlen(level);
+      if (part.size() > n && part.compare(0, n, level) == 0 && part.find_first_not_of("0123456789", n) == std::string::npos)
+        page = so_far;
+    }
+  }
+  return page.empty() ? split(scope)[0] : page;
+}
+
 /// Sorted runs of changes in a nameless file.
 class RunFile {
  public:
@@ -244,7 +275,7 @@ class VcdWriter::Impl {
     std::uint32_t& group = link_groups_[link];
     if (group == kUnknown) {
       const std::string name = link < link_names_.size() ? link_names_[link] : "link" + std::to_string(link);
-      group = options_.filter.covers(name) ? new_group(GroupKind::link, clean(name), "") : kIgnored;
+      group = options_.filter.covers(name) ? new_group(GroupKind::link, link_scope(name), "") : kIgnored;
     }
     if (group == kIgnored || from >= to || !options_.filter.cut(from, to)) return;
     add(from, group, Act::link_on);
@@ -640,22 +671,32 @@ class VcdWriter::Impl {
     return (extension ? path_.substr(0, dot) : path_) + ".gtkw";
   }
 
-  /// GTKWave's save file: a group per PE, queue set and cube's links; the first group open, the others closed.
+  /// GTKWave's save file: a page per PE, then per cube and SIP with its links and memories; the first page open, the
+  /// others closed, the view as wide as the run. Each signal has an alias, its name below the page.
   void write_save_file() {
     OutputFile save(save_path());
-    save.append("[*] kernbench\n[timestart] 0\n[size] 1600 900\n[pos] -1 -1\n[sst_width] 250\n[signals_width] 320\n[sst_expanded] 1\n");
+    save.append("[*] kernbench\n");
+    // Zoom z shows 2^-z time units on 200 pixels; then the marker and the 26 named ones, unset.
+    constexpr double kPixels = 900, kZoomPixels = 200;
+    const Ps begin = options_.filter.window ? options_.filter.window->first : 0;
+    const double span = static_cast<double>(std::max<Ps>(now_ - begin, 1));
+    char zoom[40];
+    std::snprintf(zoom, sizeof zoom, "%.6f", -std::log2(span / kPixels * kZoomPixels));
+    save.append("[timestart] " + std::to_string(begin) + "\n[size] 1600 900\n[pos] -1 -1\n*" + zoom);
+    for (int i = 0; i < 27; ++i) save.append(" -1");
+    save.append("\n[sst_width] 230\n[signals_width] 270\n[sst_expanded] 1\n");
+
+    using Key = std::pair<bool, std::vector<std::string>>;  // PEs first
     struct Page {
       std::string title;
       std::vector<std::uint32_t> groups;
     };
-    std::map<std::vector<std::string>, Page> pages;
+    std::map<Key, Page> pages;
     for (std::size_t i = 0; i < groups_.size(); ++i) {
-      const Group& g = groups_[i];
-      std::string page = g.kind == GroupKind::link ? parent_of(g.parent) + " links" : parent_of(g.parent);
-      if (g.kind == GroupKind::queue) page = g.parent;
-      Page& entry = pages[sort_key(page)];
-      entry.title = page.empty() ? "machine" : page;
-      entry.groups.push_back(static_cast<std::uint32_t>(i));
+      const std::string title = page_of(groups_[i].parent);
+      Page& page = pages[{leaf_of(title).compare(0, 2, "pe") != 0, sort_key(title)}];
+      page.title = title;
+      page.groups.push_back(static_cast<std::uint32_t>(i));
     }
     bool first = true;
     for (auto& item : pages) {
@@ -670,9 +711,12 @@ class VcdWriter::Impl {
         for (std::uint32_t v : g.vars) {
           const VarKind kind = vars_[v].kind;
           const std::string name = scope_of(g) + "." + kVarNames[static_cast<std::size_t>(kind)];
+          std::string below = name.substr(std::min(title.size() + 1, name.size()));
+          std::replace(below.begin(), below.end(), '.', ' ');  // what follows a dot would be all that is shown
+          const std::string alias = "+{" + below + "} ";
           // 0x28: right aligned, binary; 0x24: decimal.
-          if (is_bit(kind) || is_string(kind)) save.append("@28\n" + name + "\n");
-          else save.append("@24\n" + name + "[31:0]\n");
+          if (is_bit(kind) || is_string(kind)) save.append("@28\n" + alias + name + "\n");
+          else save.append("@24\n" + alias + name + "[31:0]\n");
         }
       }
       save.append((first ? "@1000200\n-" : "@1401200\n-") + title + "\n");
