@@ -116,6 +116,13 @@ class AllreduceBench : public Bench {
         inputs_param()};
   }
 
+  std::vector<std::pair<std::string, std::string>> topology_keys(const Params& p) const override {
+    std::vector<std::pair<std::string, std::string>> keys;
+    if (p.word("buffer_kind") != "topology") keys.emplace_back("pe.ipcq.buffer_kind", p.word("buffer_kind"));
+    if (!p.word_instead("slots")) keys.emplace_back("pe.ipcq.slots", std::to_string(p.integer("slots")));
+    return keys;
+  }
+
   BenchResult run(BenchContext& ctx) const override {
     const Params& p = ctx.params();
     const MachineInfo& machine = ctx.machine();

@@ -298,7 +298,9 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   interrupt_requested = false;
   const Bench& bench = benches.get(spec.bench);
   const Params params(bench.name(), bench.params(), spec.params);
-  const SystemConfig config = load_config(spec.topology, spec.overrides);
+  std::vector<Override> overrides = spec.overrides;
+  for (auto& key : bench.topology_keys(params)) overrides.push_back(std::move(key));
+  const SystemConfig config = load_config(spec.topology, overrides);
   NpyInputs inputs(spec.inputs);
 
   RunOutcome outcome;

@@ -121,6 +121,9 @@ class Bench {
   /// One line, then further lines with details.
   virtual std::string doc() const = 0;
   virtual std::vector<ParamSpec> params() const = 0;
+  /// Topology keys with values that given parameters stand for, {"pe.ipcq.slots", "2"}: the machine of a run is built
+  /// with them, whatever the topology file says.
+  virtual std::vector<std::pair<std::string, std::string>> topology_keys(const Params&) const { return {}; }
   /// Throws InputError for parameters that do not fit the machine, before anything is launched.
   virtual BenchResult run(BenchContext& context) const = 0;
 };
