@@ -44,6 +44,8 @@ int run_cli(int argc, char** argv, const BenchRegistry& benches) {
   cli::add_replay(app, ctx);
   cli::add_sweep(app, ctx);
   cli::add_sweep_points(app, ctx);
+  cli::add_diff(app, ctx);
+  cli::add_report(app, ctx);
 
   std::vector<std::string> names;
   for (const auto* sub : app.get_subcommands(nullptr)) names.push_back(sub->get_name());

@@ -26,6 +26,8 @@ void add_validate(CLI::App& app, CliContext& ctx);
 void add_replay(CLI::App& app, CliContext& ctx);
 void add_sweep(CLI::App& app, CliContext& ctx);
 void add_sweep_points(CLI::App& app, CliContext& ctx);
+void add_diff(CLI::App& app, CliContext& ctx);
+void add_report(CLI::App& app, CliContext& ctx);
 
 /// Splits `--set` arguments: "bench.NAME=V" are bench parameters, all others topology keys.
 /// Throws InputError for an argument without '='.
