@@ -15,11 +15,7 @@ namespace kb {
 namespace {
 
 constexpr std::size_t kBuffer = 1 << 20;
-// Finished commands of a PE that are kept for records that come later (responses, credits).
-constexpr std::size_t kKept = 256;
 constexpr std::uint32_t kMaxComponents = 1u << 24;
-constexpr std::uint32_t kMaxPes = 1u << 24;
-constexpr unsigned kIdBits = 40;
 
 template <typename E, typename Name>
 E enum_of(JsonCursor& json, const char* what, int count, Name name) {
@@ -146,10 +142,6 @@ CommandPtr read_command(JsonCursor& json) {
   return c;
 }
 
-bool is_queue(const Command& c) { return c.kind == CommandKind::ipcq_send || c.kind == CommandKind::ipcq_recv; }
-
-std::uint64_t key_of(std::uint32_t pe, CommandId id) { return (static_cast<std::uint64_t>(pe) << kIdBits) | id; }
-
 }  // namespace
 
 OpLogReader::OpLogReader(const std::string& path) : path_(path), buffer_(kBuffer) {
@@ -194,7 +186,8 @@ bool OpLogReader::next(OpRecord& r) {
   if (!next_line()) return false;
   r = OpRecord{};
   parse(r);
-  track(r);
+  if (r.name == OpName::command && r.command) commands_.add(r.pe, r.command, r.command);
+  else commands_.track(r);
   ++records_;
   return true;
 }
@@ -291,47 +284,19 @@ void OpLogReader::parse(OpRecord& r) {
     return;
   }
   if (r.pe == kNoPe) json.fail("pe", "none", "the PE of the command");
-  if (r.pe >= kMaxPes) json.fail("pe", std::to_string(r.pe), "below 2^24");
-  if (id >= CommandId{1} << kIdBits) json.fail("command", std::to_string(id), "below 2^40");
+  if (r.pe >= CommandTracker<CommandPtr>::kMaxPes) json.fail("pe", std::to_string(r.pe), "below 2^24");
+  if (id >= CommandTracker<CommandPtr>::kMaxId) json.fail("command", std::to_string(id), "below 2^40");
   if (spec) {
     if (spec->id != id) json.fail("spec", "command " + std::to_string(spec->id), std::to_string(id));
     if (r.name != OpName::command) json.fail("spec", std::string("in a record ") + name_of(r.name), "in a record command");
     r.command = spec;
   } else {
     if (r.name == OpName::command) json.fail("spec", "none", "the command");
-    r.command = find_command(r.pe, id);
-    if (!r.command)
+    const CommandPtr* known = commands_.find(r.pe, id);
+    if (known == nullptr)
       json.fail("command", std::to_string(id), "a command of PE " + std::to_string(r.pe) + " whose command record came before");
+    r.command = *known;
   }
-}
-
-CommandPtr OpLogReader::find_command(std::uint32_t pe, CommandId id) const {
-  const auto found = commands_.find(key_of(pe, id));
-  return found == commands_.end() ? nullptr : found->second.command;
-}
-
-/// Commands are known from their record on, until some more of their PE have finished after them. Queue commands
-/// are finished when their value has moved too, which may be long after the scheduler let them go.
-void OpLogReader::track(const OpRecord& r) {
-  if (!r.command) return;
-  const std::uint64_t key = key_of(r.pe, r.command->id);
-  if (r.name == OpName::command) {
-    commands_[key] = Known{r.command, false, !is_queue(*r.command)};
-    return;
-  }
-  if (r.name != OpName::command_done && r.name != OpName::send && r.name != OpName::recv) return;
-  Known& known = commands_[key];
-  const bool was = known.done && known.moved;
-  (r.name == OpName::command_done ? known.done : known.moved) = true;
-  if (was || !known.done || !known.moved) return;
-  if (finished_.size() <= r.pe) finished_.resize(r.pe + 1);
-  auto& queue = finished_[r.pe];
-  queue.push_back(known.command);
-  if (queue.size() <= kKept) return;
-  const auto oldest = commands_.find(key_of(r.pe, queue.front()->id));
-  // A later launch may have given the number to another command.
-  if (oldest != commands_.end() && oldest->second.command == queue.front()) commands_.erase(oldest);
-  queue.pop_front();
 }
 
 }  // namespace kb

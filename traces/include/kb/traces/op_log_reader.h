@@ -2,13 +2,12 @@
 #pragma once
 
 #include <kb/tlm_if/op_log.h>
+#include <kb/traces/command_tracker.h>
 #include <kb/traces/op_log_writer.h>
 
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace kb {
@@ -39,8 +38,6 @@ class OpLogReader {
  private:
   bool next_line();
   void parse(OpRecord& r);
-  CommandPtr find_command(std::uint32_t pe, CommandId id) const;
-  void track(const OpRecord& r);
 
   std::string path_;
   int fd_ = -1;
@@ -52,13 +49,7 @@ class OpLogReader {
   std::uint64_t lines_ = 0, records_ = 0;
   std::uint64_t hash_ = kOpLogHashStart;
   ComponentTable components_;
-
-  struct Known {
-    CommandPtr command;
-    bool done = false, moved = false;  // command_done seen; queue commands: value sent or received
-  };
-  std::unordered_map<std::uint64_t, Known> commands_;  // by PE and number; looked up only
-  std::vector<std::deque<CommandPtr>> finished_;       // per PE, oldest first: kept for late records
+  CommandTracker<CommandPtr> commands_;
 };
 
 }  // namespace kb

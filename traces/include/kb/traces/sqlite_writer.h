@@ -1,0 +1,59 @@
+// The run as an SQLite database, for questions that nobody has asked yet.
+#pragma once
+
+#include <kb/tlm_if/op_log.h>
+#include <kb/traces/trace_filter.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kb {
+
+/// Tables (times are integer picoseconds; what does not apply is NULL):
+///   meta        key, value: schema_version
+///   config      key, value: the effective configuration, as set_config() was given it
+///   components  id, name: in topology order
+///   op_names    id, name, kind: memory, gemm, math, ipcq or control
+///   commands    id, pe, number (of the command in its PE), kind, ops, logical_bytes, block_m, block_n, m_outer,
+///               plan_bytes, accepted_ps, done_ps, spec (the command as JSON, as in op_log.jsonl)
+///   records     id (in the order of the op log), t_start_ps, t_end_ps, component, number, op_name, command
+///               (commands.id), pe, op (index into the command's ops), label (what it did: "exp_diff", "gemm"), role
+///               (a, b, out), tile_m, tile_n, tile_k, address, bytes, m, k, n, elements, ready_ps, path_ps, message,
+///               peer, arrives
+/// Views, each the answer to a question:
+///   log              the records with names in place of numbers, times in ns
+///   engine_use       per component and operation: how often, busy time, share of the run, mean wait, bytes
+///   slowest_commands accepted to done, longest first
+///   command_time     per command and operation: summed time, first start, last end
+///   contention       operations that took longer than their path alone, by component
+///   queue_occupancy  slots in use per receiving PE and direction, after each change
+/// Indexes (by component, by command, by operation, each with time) are built when the database is finished.
+///
+/// Rows go in by prepared statements, committed in batches: after an error the rows of finished batches stay.
+class SqliteWriter : public OpSink {
+ public:
+  /// Throws IoError. `components` must outlive the writer. Scope and window choose the records; commands are
+  /// always all there.
+  SqliteWriter(const std::string& path, const ComponentTable& components, TraceFilter filter = {});
+  ~SqliteWriter() override;
+
+  /// The effective configuration as keys and values.
+  void set_config(const std::vector<std::pair<std::string, std::string>>& items);
+  void record(const OpRecord& r) override;
+
+  /// Builds the indexes, closes, and gives the file its name. Throws IoError.
+  void finish();
+  /// Commits what there is and closes; the file stays NAME.part.
+  void abandon() noexcept;
+
+  std::uint64_t records() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kb
