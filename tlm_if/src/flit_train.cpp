@@ -9,7 +9,7 @@ void FlitTrain::append(Ps arrival) { append_run(arrival, 0, 1); }
 void FlitTrain::append_run(Ps first, Ps step, std::uint32_t count) {
   if (count == 0) return;
   flits_ += count;
-  if (!runs_.empty()) {
+  if (runs_.size() != 0) {
     Run& last = runs_.back();
     const Ps gap = first - (last.first + last.step * static_cast<Ps>(last.count - 1));
     if (last.count == 1 && (count == 1 || step == gap)) {
@@ -26,7 +26,7 @@ void FlitTrain::append_run(Ps first, Ps step, std::uint32_t count) {
 }
 
 void FlitTrain::shift(Ps by) {
-  for (auto& r : runs_) r.first += by;
+  for (std::size_t i = 0; i < runs_.size(); ++i) runs_[i].first += by;
 }
 
 void FlitTrain::append_from(const FlitTrain& from, Cursor& at, std::uint32_t count) {
@@ -62,7 +62,8 @@ void FlitTrain::over_link(Ps free, Ps flit, Ps last_flit, Ps prop, FlitTrain& ou
   out.clear();
   Ps left = free;  // when the previous flit has left
   std::uint32_t todo = flits_;
-  for (const Run& r : runs_) {
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const Run& r = runs_[i];
     const bool ends_here = todo == r.count;
     std::uint32_t n = ends_here ? r.count - 1 : r.count;  // flits of ordinary length in this run
     todo -= r.count;

@@ -35,6 +35,9 @@ HostPort::HostPort(const sc_core::sc_module_name& name, FabricContext& context, 
   SC_METHOD(pump);
   sensitive << pump_;
   dont_initialize();
+  SC_METHOD(submit);
+  sensitive << submit_;
+  dont_initialize();
   SC_METHOD(finish);
   sensitive << finish_;
   dont_initialize();
@@ -120,9 +123,26 @@ void HostPort::start_launch(LaunchMessage& launch, std::function<void()> done) {
     throw InputError("launch: found " + std::to_string(launch.pes.size()) + " PEs led by SIP " +
                      std::to_string(launch.lead_sip) + "; allowed: at least one PE, SIPs 0 to " +
                      std::to_string(params_.sips - 1));
+  launches_.push_back({&launch, std::move(done), false, kNever});
+  if (context_.activity != nullptr) context_.activity->begin();
+  submit_.notify(sc_core::SC_ZERO_TIME);
+}
+
+void HostPort::submit() {
+  context_.guarded([this] {
+    for (Launch& l : launches_) {
+      if (l.sent) continue;
+      l.sent = true;
+      send(*l.message);
+      if (context_.activity != nullptr) context_.activity->end();
+    }
+    if (!copies_.empty() && piece_ == nullptr) next_piece();
+  });
+}
+
+void HostPort::send(LaunchMessage& launch) {
   const Route* route =
       context_.directory->route(params_.pcie_ep[launch.lead_sip], params_.io_cpu[launch.lead_sip], 0);
-  launches_.push_back({&launch, std::move(done), kNever});
   Message& m = context_.pool.take_message(Message::Kind::launch, *route);
   m.launch = &launch;
   Packet& packet = context_.pool.take_packet(m);
@@ -148,9 +168,13 @@ void HostPort::start_copy(bool to_device, std::uint64_t address, std::uint64_t b
   if (!driver_)
     throw InputError("host copy: found an open host port (open.host_port), which foreign IP drives; allowed: a host "
                      "port of the platform's own");
+  FabricTarget target;
+  if (!context_.directory->decode(FabricDirectory::kAnywhere, address, target) || bytes > target.room)
+    throw ModelError("host copy of " + std::to_string(bytes) + " bytes at " + context_.directory->describe(address) +
+                     ": found an address error; allowed: memory, up to the end of its region");
   if (context_.activity != nullptr) context_.activity->begin();
-  copies_.push_back({to_device, address, bytes, 0, data, now_ps(), std::move(done)});
-  if (copies_.size() == 1) next_piece();
+  copies_.push_back({to_device, address, bytes, 0, data, 0, std::move(done)});
+  submit_.notify(sc_core::SC_ZERO_TIME);
 }
 
 void HostPort::next_piece() {
@@ -169,14 +193,12 @@ void HostPort::next_piece() {
   sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
   if ((*driver_)->nb_transport_fw(trans, phase, delay) != tlm::TLM_COMPLETED) return;
   // Refused: nothing has been sent.
-  const bool address_error = trans.get_response_status() == tlm::TLM_ADDRESS_ERROR_RESPONSE;
   trans.release();
   piece_ = nullptr;
   copies_.pop_front();
   if (context_.activity != nullptr) context_.activity->end();
   throw ModelError("host copy of " + std::to_string(bytes) + " bytes at " + context_.directory->describe(address) +
-                   (address_error ? ": found an address error; allowed: memory, up to the end of its region"
-                                  : ": found a refused transaction"));
+                   ": found a refused transaction; allowed: memory that is bound");
 }
 
 tlm::tlm_sync_enum HostPort::nb_transport_bw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,

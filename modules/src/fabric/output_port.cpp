@@ -6,11 +6,10 @@
 namespace kb {
 
 OutputPort::OutputPort(const LinkParams& link, std::uint64_t flit_bytes, std::uint32_t inputs)
-    : link_(link),
+    : queues_(inputs * kVirtualChannels),
       flit_bytes_(flit_bytes),
-      queues_(inputs * kVirtualChannels),
-      served_(inputs * kVirtualChannels - 1) {
-  active_.reserve(queues_.size());
+      link_(link) {
+  served_.fill(inputs - 1);
 }
 
 void OutputPort::push(Packet& packet, std::uint32_t input, std::uint64_t delta) {
@@ -21,7 +20,9 @@ void OutputPort::push(Packet& packet, std::uint32_t input, std::uint64_t delta) 
   packet.next = nullptr;
   if (queue.head == nullptr) {
     queue.head = queue.tail = &packet;
-    active_.push_back(number);
+    queue.ready = packet.ready;
+    queue.next_active = first_active_;
+    first_active_ = number;
     return;
   }
   if (packet.ready >= queue.tail->ready) {
@@ -34,11 +35,12 @@ void OutputPort::push(Packet& packet, std::uint32_t input, std::uint64_t delta) 
   while ((*place)->ready <= packet.ready) place = &(*place)->next;
   packet.next = *place;
   *place = &packet;
+  queue.ready = queue.head->ready;
 }
 
 Ps OutputPort::next_decision() const {
   Ps first = kNever;
-  for (const std::uint32_t q : active_) first = std::min(first, queues_[q].head->ready);
+  for (std::uint32_t q = first_active_; q != kNone; q = queues_[q].next_active) first = std::min(first, queues_[q].ready);
   return first == kNever ? kNever : std::max(first, free_);
 }
 
@@ -49,41 +51,51 @@ FlitTimes OutputPort::times(const Packet& packet) const {
   return t;
 }
 
-Packet* OutputPort::grant(Ps now, std::uint64_t delta, Ps& start, Ps& last_left) {
+Packet* OutputPort::grant(Ps now, std::uint64_t delta, Ps& start, Ps& last_left, FlitTrain& scratch) {
   if (free_ > now) return nullptr;
-  const auto count = static_cast<std::uint32_t>(queues_.size());
-  std::size_t best = active_.size();
-  Ps best_ready = kNever;
-  std::uint32_t best_turn = 0;
-  for (std::size_t i = 0; i < active_.size(); ++i) {
-    const Packet& head = *queues_[active_[i]].head;
-    if (head.ready > now || head.ready > best_ready || head.queued_delta == delta) continue;
-    const std::uint32_t turn = (active_[i] + count - served_ - 1) % count;
-    if (head.ready < best_ready || turn < best_turn) {
-      best = i;
-      best_ready = head.ready;
-      best_turn = turn;
-    }
+  const auto inputs = static_cast<std::uint32_t>(queues_.size() / kVirtualChannels);
+  struct Candidate {
+    std::uint32_t queue = kNone;
+    std::uint32_t turn = 0;
+    std::uint32_t* link_to = nullptr;
+  };
+  std::array<Candidate, kVirtualChannels> candidates;
+  std::uint32_t* link_to = &first_active_;
+  for (std::uint32_t q = first_active_; q != kNone; link_to = &queues_[q].next_active, q = *link_to) {
+    const Queue& queue = queues_[q];
+    const std::uint32_t channel = q % kVirtualChannels;
+    Candidate& best = candidates[channel];
+    if (queue.ready > now || (best.queue != kNone && queue.ready > queues_[best.queue].ready)) continue;
+    if (queue.head->queued_delta == delta) continue;
+    const std::uint32_t turn = (q / kVirtualChannels + inputs - served_[channel] - 1) % inputs;
+    if (best.queue == kNone || queue.ready < queues_[best.queue].ready || turn < best.turn) best = {q, turn, link_to};
   }
-  if (best == active_.size()) return nullptr;
+  std::uint32_t channel = served_channel_;
+  do channel = (channel + 1) % kVirtualChannels;
+  while (candidates[channel].queue == kNone && channel != served_channel_);
+  const std::uint32_t best = candidates[channel].queue;
+  if (best == kNone) return nullptr;
 
-  served_ = active_[best];
-  Queue& queue = queues_[served_];
+  served_channel_ = channel;
+  served_[channel] = best / kVirtualChannels;
+  std::uint32_t* const link_to_best = candidates[channel].link_to;
+  Queue& queue = queues_[best];
   Packet* packet = queue.head;
   queue.head = packet->next;
   packet->next = nullptr;
-  if (queue.head == nullptr) {
+  if (queue.head != nullptr) {
+    queue.ready = queue.head->ready;
+  } else {
     queue.tail = nullptr;
-    active_[best] = active_.back();
-    active_.pop_back();
+    *link_to_best = queue.next_active;
   }
 
   const std::uint32_t flits = packet->train.flits();
   const FlitTimes t = times(*packet);
   const Ps own = t.sum(flits);
   start = std::max(packet->ready, free_);
-  packet->train.over_link(std::max(free_, queue.last_left), t.whole, t.last, link_.prop, scratch_);
-  std::swap(packet->train, scratch_);
+  packet->train.over_link(std::max(free_, queue.last_left), t.whole, t.last, link_.prop, scratch);
+  std::swap(packet->train, scratch);
   free_ = start + own;
   last_left = packet->train.tail() - link_.prop;
   queue.last_left = last_left;

@@ -8,7 +8,11 @@ namespace kb {
 
 PacketNode::PacketNode(const sc_core::sc_module_name& name, FabricContext& context, const NodeParams& params,
                        std::uint32_t inputs)
-    : sc_core::sc_module(name), context_(context), params_(params), receivers_(params.links.size()) {
+    : sc_core::sc_module(name),
+      context_(context),
+      peers_(params.links.size(), nullptr),
+      receivers_(params.links.size()),
+      params_(params) {
   const auto count = static_cast<std::uint32_t>(params.links.size());
   ports_.reserve(count);
   for (std::uint32_t p = 0; p < count; ++p) {
@@ -24,6 +28,11 @@ PacketNode::PacketNode(const sc_core::sc_module_name& name, FabricContext& conte
   SC_METHOD(arbitrate);
   sensitive << wake_;
   dont_initialize();
+}
+
+void PacketNode::end_of_elaboration() {
+  for (std::uint32_t p = 0; p < peers_.size(); ++p)
+    if (out_[p]->get_base_port().size() != 0) peers_[p] = (*out_[p]).operator->();
 }
 
 bool PacketNode::quiet() const {
@@ -59,7 +68,7 @@ void PacketNode::forward(Packet& packet, std::uint32_t input) {
 void PacketNode::hand_over(Packet& packet, std::uint32_t port) {
   PacketPhase phase = PacketPhase::send;
   sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, packet.train.head() - now_ps()));
-  (*out_[port])->nb_transport_fw(packet, phase, delay);
+  peers_[port]->nb_transport_fw(packet, phase, delay);
 }
 
 void PacketNode::send_control(Message& message, Ps at) {
@@ -81,7 +90,7 @@ void PacketNode::arbitrate() {
       OutputPort& port = ports_[p];
       Ps start = 0;
       Ps last_left = 0;
-      while (Packet* packet = port.grant(now, delta, start, last_left)) {
+      while (Packet* packet = port.grant(now, delta, start, last_left, scratch_)) {
         if (context_.links != nullptr)
           context_.links->link_busy(port.link().number, start, start + port.times(*packet).sum(packet->train.flits()));
         granted(*packet, last_left);

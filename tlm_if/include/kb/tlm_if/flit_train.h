@@ -3,6 +3,8 @@
 
 #include <kb/tlm_if/units.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,15 +21,42 @@ class FlitTrain {
     std::uint32_t count = 0;
   };
 
+  /// The runs of a train; the first two, which is all that most trains have, lie in the train itself.
+  class Runs {
+   public:
+    std::size_t size() const { return size_; }
+    const Run& operator[](std::size_t i) const { return i < kInside ? inside_[i] : more_[i - kInside]; }
+    Run& operator[](std::size_t i) { return i < kInside ? inside_[i] : more_[i - kInside]; }
+    const Run& back() const { return (*this)[size_ - 1]; }
+    Run& back() { return (*this)[size_ - 1]; }
+    void push_back(const Run& run) {
+      if (size_ < kInside)
+        inside_[size_] = run;
+      else
+        more_.push_back(run);
+      ++size_;
+    }
+    void clear() {
+      size_ = 0;
+      more_.clear();
+    }
+
+   private:
+    static constexpr std::size_t kInside = 2;
+    std::array<Run, kInside> inside_{};
+    std::vector<Run> more_;
+    std::size_t size_ = 0;
+  };
+
   void clear() { runs_.clear(); flits_ = 0; }
   bool empty() const { return flits_ == 0; }
   std::uint32_t flits() const { return flits_; }
-  Ps head() const { return runs_.front().first; }
+  Ps head() const { return runs_[0].first; }
   Ps tail() const {
     const Run& r = runs_.back();
     return r.first + r.step * static_cast<Ps>(r.count - 1);
   }
-  const std::vector<Run>& runs() const { return runs_; }
+  const Runs& runs() const { return runs_; }
 
   /// Appends one flit; times must not decrease.
   void append(Ps arrival);
@@ -54,7 +83,7 @@ class FlitTrain {
   void over_link(Ps free, Ps flit, Ps last_flit, Ps prop, FlitTrain& out) const;
 
  private:
-  std::vector<Run> runs_;
+  Runs runs_;
   std::uint32_t flits_ = 0;
 };
 

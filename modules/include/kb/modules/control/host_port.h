@@ -39,8 +39,9 @@ class HostPort final : public sc_core::sc_module,
   PacketInitiatorSocket& launch_socket(std::uint32_t sip) { return *sips_[sip]->launch; }
   PacketTargetSocket& completion_socket(std::uint32_t sip) { return *sips_[sip]->completion; }
 
-  /// Sends a launch to the io_cpu of its lead SIP, now. `done` is called from a process when its completion has
-  /// reached the host port. `launch` must stay alive until then.
+  /// Sends a launch to the io_cpu of its lead SIP, now (one delta later; the simulation need not have started).
+  /// `done` is called from a process when its completion has reached the host port. `launch` must stay alive until
+  /// then. Throws InputError for a launch on no PE or led by a SIP that does not exist.
   void start_launch(LaunchMessage& launch, std::function<void()> done);
 
   /// Copies between the host and memory at a physical address, starting now. `done` is called from a process, with
@@ -82,6 +83,7 @@ class HostPort final : public sc_core::sc_module,
   struct Launch {
     LaunchMessage* message = nullptr;
     std::function<void()> done;
+    bool sent = false;
     Ps end = kNever;
   };
 
@@ -99,6 +101,8 @@ class HostPort final : public sc_core::sc_module,
                                      sc_core::sc_time& delay) override;
   void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
   void train_extended(tlm::tlm_generic_payload& trans, TransferExtension& ext) override;
+  void submit();
+  void send(LaunchMessage& launch);
   void next_piece();
   void piece_done(Ps at);
   void finish();
@@ -116,6 +120,7 @@ class HostPort final : public sc_core::sc_module,
   tlm::tlm_generic_payload* piece_ = nullptr;
   Ps copy_end_ = kNever;            // of the first copy's present piece
   std::vector<Launch> launches_;
+  sc_core::sc_event submit_;
   sc_core::sc_event finish_;
 };
 

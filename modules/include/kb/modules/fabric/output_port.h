@@ -3,6 +3,7 @@
 
 #include <kb/tlm_if/packet.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -31,8 +32,8 @@ struct FlitTimes {
 /// One queue per (input, virtual channel), unbounded, in order of arrival, so that nothing that waits for
 /// another link stands in the way. A plain object: its node's process decides for all of its ports.
 ///
-/// Decision (spec 1.4): among the queue heads that have arrived and were appended before the present delta,
-/// the smallest (arrival, round-robin position, queue number).
+/// Decision (spec 1.4, 5.1): among the queue heads that have arrived and were appended before the present delta,
+/// virtual channels in turn, and within a channel the smallest (arrival, round-robin position, input port).
 /// Link: start = max(head, free), free' = start + sum of own flit times; flit j leaves at
 /// max(arrival_j, leave_{j-1}) + its time, where leave_{-1} is `free` or the leave of the previous packet of the
 /// same queue, whichever is later. So a packet that trickles in occupies the link for its own bytes only.
@@ -42,7 +43,7 @@ class OutputPort {
 
   const LinkParams& link() const { return link_; }
   const LinkCounters& counters() const { return counters_; }
-  bool empty() const { return active_.empty(); }
+  bool empty() const { return first_active_ == kNone; }
 
   /// Appends a packet whose train holds the times at which its flits are ready to be sent.
   void push(Packet& packet, std::uint32_t input, std::uint64_t delta);
@@ -51,26 +52,30 @@ class OutputPort {
   Ps next_decision() const;
 
   /// Decides at `now`. Returns the packet that was granted, its train as it arrives at the far end and its hop
-  /// counted, or null when nothing is due. `last_left` is when its last byte has left; `start` when its first began.
-  Packet* grant(Ps now, std::uint64_t delta, Ps& start, Ps& last_left);
+  /// counted, or null when nothing is due. `last_left` is when its last byte has left, `start` when its first began;
+  /// `scratch` is overwritten.
+  Packet* grant(Ps now, std::uint64_t delta, Ps& start, Ps& last_left, FlitTrain& scratch);
 
   FlitTimes times(const Packet& packet) const;
 
  private:
+  static constexpr std::uint32_t kNone = 0xffffffffu;
   struct Queue {
     Packet* head = nullptr;
     Packet* tail = nullptr;
+    Ps ready = 0;      // of the head
     Ps last_left = 0;  // of the packet before
+    std::uint32_t next_active = kNone;
   };
 
-  LinkParams link_;
-  std::uint64_t flit_bytes_;
   std::vector<Queue> queues_;             // input * kVirtualChannels + channel
-  std::vector<std::uint32_t> active_;     // queues that are not empty, in no order that matters
-  std::uint32_t served_;                  // queue that was granted last
+  std::uint32_t first_active_ = kNone;    // list of the queues that are not empty, in no order that matters
+  std::array<std::uint32_t, kVirtualChannels> served_;  // input that was granted last, by channel
+  std::uint32_t served_channel_ = kVirtualChannels - 1;
   Ps free_ = 0;
+  std::uint64_t flit_bytes_;
+  LinkParams link_;
   LinkCounters counters_;
-  FlitTrain scratch_;
 };
 
 }  // namespace kb

@@ -64,16 +64,19 @@ class PacketNode : public sc_core::sc_module {
     tlm::tlm_sync_enum nb_transport_fw(Packet& packet, PacketPhase& phase, sc_core::sc_time& delay) override;
   };
 
+  void end_of_elaboration() override;
   void arbitrate();
   void wake_at(Ps when);
 
-  NodeParams params_;
   std::vector<OutputPort> ports_;
+  std::vector<PacketFwIf*> peers_;  // what out_ is bound to, once elaboration is done
+  FlitTrain scratch_;
   std::vector<std::unique_ptr<PacketInitiatorSocket>> out_;
   std::vector<std::unique_ptr<PacketTargetSocket>> in_;
   std::vector<InPort> receivers_;
   sc_core::sc_event wake_;
   Ps wake_at_ = kNever;
+  NodeParams params_;
 };
 
 }  // namespace kb
