@@ -1,6 +1,13 @@
 #include <kb/cli/cli.h>
 
+#include <cstdlib>
 #include <systemc>
+
+// SystemC's banner has no place in the output of a tool that is read by scripts.
+int main(int argc, char** argv) {
+  setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
+  return sc_core::sc_elab_and_sim(argc, argv);
+}
 
 int sc_main(int argc, char** argv) {
   kb::BenchRegistry benches;

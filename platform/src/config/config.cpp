@@ -175,6 +175,12 @@ std::vector<std::string> config_keys() {
   return names;
 }
 
+std::vector<std::pair<std::string, std::string>> config_items(const SystemConfig& config) {
+  std::vector<std::pair<std::string, std::string>> items;
+  for (const Key& key : config_detail::key_table()) items.emplace_back(key.name, key.write(config));
+  return items;
+}
+
 std::vector<ConfigKeyInfo> describe_config_keys() {
   const SystemConfig defaults;
   std::vector<ConfigKeyInfo> keys;

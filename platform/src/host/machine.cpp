@@ -7,14 +7,9 @@ CostModel cost_model(const CostModelParams& p) {
 }
 
 std::array<std::uint32_t, 2> sip_grid(const SystemConfig& c) {
-  const bool grid = c.fabric.kind == FabricKind::torus_2d || c.fabric.kind == FabricKind::mesh_2d_no_wrap;
-  if (!grid) return {c.sips, 1};
-  if (c.fabric.cols != 0 && c.fabric.rows != 0) return {c.fabric.cols, c.fabric.rows};
-  // The most square grid that is at least as wide as high.
-  std::uint32_t rows = 1;
-  for (std::uint32_t r = 1; r * r <= c.sips; ++r)
-    if (c.sips % r == 0) rows = r;
-  return {c.sips / rows, rows};
+  if (c.fabric.kind != FabricKind::torus_2d && c.fabric.kind != FabricKind::mesh_2d_no_wrap) return {c.sips, 1};
+  const auto shape = fabric_shape(c);
+  return {shape.first, shape.second};
 }
 
 MachineInfo machine_info(const SystemConfig& c) {

@@ -10,6 +10,8 @@
 #include <kb/traces/op_log_reader.h>
 #include <kb/traces/op_log_writer.h>
 #include <kb/traces/output_file.h>
+#include <kb/traces/perfetto_writer.h>
+#include <kb/traces/sqlite_writer.h>
 #include <kb/traces/summary.h>
 #include <kb/traces/vcd_writer.h>
 
@@ -211,14 +213,21 @@ class VcdLinks : public LinkObserver {
 struct Streams {
   std::unique_ptr<OpLogWriter> log;
   std::unique_ptr<VcdWriter> vcd;
+  std::unique_ptr<PerfettoWriter> perfetto;
+  std::unique_ptr<SqliteWriter> sqlite;
+  std::vector<std::string> names;  // of the files in the output directory
 
   void finish() {
     if (log) log->finish();
     if (vcd) vcd->finish();
+    if (perfetto) perfetto->finish();
+    if (sqlite) sqlite->finish();
   }
   void abandon() {
     if (log) log->abandon();
     if (vcd) vcd->abandon();
+    if (perfetto) perfetto->abandon();
+    if (sqlite) sqlite->abandon();
   }
 };
 
@@ -237,8 +246,8 @@ class LateSink : public OpSink {
 /// A host that replays a saved op log in place of every launch.
 class ReplayHost : public TensorHost {
  public:
-  ReplayHost(const SystemConfig& config, Platform& platform, OpLogReader& reader, DataPass& pass)
-      : TensorHost(config, Mode::data), platform_(platform), inner_(platform.host()), reader_(reader), pass_(pass) {}
+  ReplayHost(const SystemConfig& config, Host& machine, OpLogReader& reader, DataPass& pass)
+      : TensorHost(config, Mode::data), inner_(machine), reader_(reader), pass_(pass) {}
 
   Tensor allocate(const std::string& name, DType dtype, Space space,
                   const std::vector<std::pair<std::uint32_t, Shape>>& shards) override {
@@ -258,11 +267,15 @@ class ReplayHost : public TensorHost {
       pe.id = machine().pe_of(rank);
       result.pes.push_back(pe);
     }
-    // One launch ends where its `launch_done` record stands; the log of a run without such records is one launch.
-    OpRecord r;
-    while (reader_.next(r)) {
-      pass_.record(r);
-      if (r.name == OpName::launch_done) break;
+    // The next launch begins at the first `launch` record after every PE of this one is done; what is still on its
+    // way then (credits) belongs to this one.
+    std::size_t done = 0;
+    while (have_next_ || reader_.next(next_)) {
+      have_next_ = true;
+      if (next_.name == OpName::launch && done == result.pes.size()) break;
+      if (next_.name == OpName::launch_done) ++done;
+      pass_.record(next_);
+      have_next_ = false;
     }
     pass_.flush();
     return result;
@@ -275,10 +288,11 @@ class ReplayHost : public TensorHost {
   }
 
  private:
-  Platform& platform_;
   Host& inner_;
   OpLogReader& reader_;
   DataPass& pass_;
+  OpRecord next_;
+  bool have_next_ = false;
 };
 
 std::string read_text(const std::string& path) {
@@ -326,7 +340,9 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   const bool files = !spec.out.empty();
   const bool log = files && spec.log && spec.mode != Mode::emit;
   const bool vcd = files && spec.traces.vcd && spec.mode != Mode::emit;
-  const bool recorded = log || vcd || spec.mode == Mode::data;
+  const bool perfetto = files && spec.traces.perfetto && spec.mode != Mode::emit;
+  const bool sqlite = files && spec.traces.sqlite && spec.mode != Mode::emit;
+  const bool recorded = log || vcd || perfetto || sqlite || spec.mode == Mode::data;
 
   Host* host = nullptr;
   if (spec.mode == Mode::emit) {
@@ -347,20 +363,31 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
       pass = std::make_unique<DataPass>(host->machine(), platform->memory(), table, &platform->components());
       late.sinks.push_back(pass.get());
     }
-    if (log) {
-      streams.log = std::make_unique<OpLogWriter>(spec.out + "/op_log.jsonl", platform->components());
-      late.sinks.push_back(streams.log.get());
-    }
+    const ComponentTable& names = platform->components();
+    TraceFilter filter;
+    filter.scope = spec.traces.scope;
+    if (spec.traces.window_ns)
+      filter.window = std::make_pair(ps_from_ns(spec.traces.window_ns->first), ps_from_ns(spec.traces.window_ns->second));
+    const auto add = [&](auto& stream, const char* name, auto made) {
+      stream = std::move(made);
+      late.sinks.push_back(stream.get());
+      streams.names.emplace_back(name);
+    };
+    if (log) add(streams.log, "op_log.jsonl", std::make_unique<OpLogWriter>(spec.out + "/op_log.jsonl", names));
     if (vcd) {
       VcdWriter::Options v;
-      v.filter.scope = spec.traces.scope;
-      if (spec.traces.window_ns)
-        v.filter.window = std::make_pair(ps_from_ns(spec.traces.window_ns->first), ps_from_ns(spec.traces.window_ns->second));
+      v.filter = filter;
       v.queue_slots = config.pe.ipcq.slots;
-      streams.vcd = std::make_unique<VcdWriter>(spec.out + "/trace.vcd", platform->components(), v);
+      add(streams.vcd, "trace.vcd", std::make_unique<VcdWriter>(spec.out + "/trace.vcd", names, v));
       streams.vcd->set_links(platform->link_names());
       links.writer = streams.vcd.get();
-      late.sinks.push_back(streams.vcd.get());
+    }
+    if (perfetto)
+      add(streams.perfetto, "trace.perfetto.json",
+          std::make_unique<PerfettoWriter>(spec.out + "/trace.perfetto.json", names, filter));
+    if (sqlite) {
+      add(streams.sqlite, "trace.sqlite", std::make_unique<SqliteWriter>(spec.out + "/trace.sqlite", names, filter));
+      streams.sqlite->set_config(config_items(config));
     }
   }
 
@@ -413,11 +440,9 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   outcome.summary_json = summary_json(summary);
   outcome.table = summary_table(summary);
   if (files) {
-    if (log) outcome.files.push_back(spec.out + (outcome.status == "done" ? "/op_log.jsonl" : "/op_log.jsonl.part"));
-    if (vcd) {
-      outcome.files.push_back(spec.out + (outcome.status == "done" ? "/trace.vcd" : "/trace.vcd.part"));
-      if (outcome.status == "done") outcome.view_command = streams.vcd->view_command();
-    }
+    const bool done = outcome.status == "done";
+    for (const auto& name : streams.names) outcome.files.push_back(spec.out + "/" + name + (done ? "" : ".part"));
+    if (vcd && done) outcome.view_command = streams.vcd->view_command();
     for (const auto& t : outcome.result.tables)
       write_text(spec.out + "/" + t.name + ".csv", csv_of(t), outcome.files);
     write_text(spec.out + "/summary.json", outcome.summary_json, outcome.files);
@@ -464,7 +489,7 @@ RunOutcome replay_session(const std::string& dir, const BenchRegistry& benches) 
   const MathTable table = MathTable::builtin();
   OpLogReader reader(dir + "/op_log.jsonl");
   DataPass pass(platform.host().machine(), platform.memory(), table);
-  ReplayHost host(config, platform, reader, pass);
+  ReplayHost host(config, platform.host(), reader, pass);
   sc_core::sc_start(sc_core::SC_ZERO_TIME);
 
   BenchContext::Options context;

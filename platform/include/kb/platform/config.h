@@ -115,6 +115,9 @@ void validate_config(const SystemConfig& config, const std::string& origin = "co
 /// Writes the effective configuration as YAML that load_config reads back to the same machine.
 std::string dump_config(const SystemConfig& config);
 
+/// The effective configuration as dotted keys and values (as YAML), in the order of the dump.
+std::vector<std::pair<std::string, std::string>> config_items(const SystemConfig& config);
+
 /// One topology key, for messages, documentation and shell completion.
 struct ConfigKeyInfo {
   std::string key;            // dotted
