@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(records_commands_and_configuration_are_there) {
   BOOST_CHECK((query(path, "SELECT name FROM components ORDER BY id") ==
                Rows{"tray.sip0.cube0.pe0.dma", "tray.sip0.cube0.pe0.gemm", "tray.sip0.cube0.pe0.math", "tray.sip0.cube0.pe0.ipcq", "tray.host"}));
   BOOST_CHECK((query(path, "SELECT name FROM sqlite_master WHERE type = 'index' AND name LIKE '%\\_by\\_%' ESCAPE '\\' ORDER BY name") ==
-               Rows{"commands_by_pe", "records_by_command", "records_by_component", "records_by_op"}));
+               Rows{"commands_by_pe", "records_by_command", "records_by_component"}));
   BOOST_CHECK((query(path, "PRAGMA integrity_check") == Rows{"ok"}));
 }
 

@@ -35,6 +35,7 @@ const std::vector<MetricDefinition>& metric_definitions() {
       {"engines.*.utilization", "1", "busy_ns / (kernel time x PEs of the launch), between 0 and 1"},
       {"engines.gemm.macs_useful", "MAC", "M*K*N of every tile step, exactly"},
       {"engines.gemm.macs_padded", "MAC", "slots of the MAC array occupied, ragged edges padded to its shape"},
+      {"engines.math.elements", "count", "elements that the vector unit passed over: of outputs, of inputs where it reduced"},
       {"bounds.compute_ns", "ns", "largest MAC-array or vector time of any PE for its own work"},
       {"bounds.memory_ns", "ns",
        "largest, over HBM channels and links, of the bytes that any plan must move (each operand byte once per "
@@ -48,6 +49,8 @@ const std::vector<MetricDefinition>& metric_definitions() {
       {"numerics.rel_rmse", "1", "root mean square error / root mean square of the reference"},
       {"numerics.tolerance", "1", "largest rel_rmse that passes"},
       {"numerics.pass", "-", "rel_rmse within tolerance, and no NaN or inf on either side"},
+      {"op_log.records", "count", "records of op_log.jsonl"},
+      {"op_log.hash", "-", "hash of its lines; `replay` refuses a log that has another"},
   };
   return kMetrics;
 }

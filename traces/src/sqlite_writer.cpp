@@ -6,6 +6,7 @@
 
 #include <sqlite3.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +18,7 @@ namespace kb {
 namespace {
 
 constexpr std::uint64_t kBatch = 1u << 16;  // records per transaction
+constexpr std::size_t kColumns = 25;        // of the table records
 
 constexpr char kPragmas[] = R"sql(
 PRAGMA page_size = 8192;
@@ -24,6 +26,7 @@ PRAGMA journal_mode = MEMORY;
 PRAGMA synchronous = OFF;
 PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA temp_store = FILE;
+PRAGMA cache_size = -16000;
 )sql";
 
 constexpr char kSchema[] = R"sql(
@@ -85,9 +88,7 @@ CREATE VIEW queue_occupancy AS
 constexpr char kIndexes[] = R"sql(
 CREATE INDEX records_by_component ON records (component, t_start_ps);
 CREATE INDEX records_by_command ON records (command, t_start_ps);
-CREATE INDEX records_by_op ON records (op_name, t_start_ps);
 CREATE INDEX commands_by_pe ON commands (pe, number);
-ANALYZE;
 )sql";
 
 }  // namespace
@@ -141,15 +142,23 @@ class SqliteWriter::Impl {
 
     sqlite3_stmt* s = insert_;
     int i = 0;
+    // Bindings stay from one step to the next, so that only what was there before needs a NULL.
+    const auto null = [&] {
+      bool& bound = bound_[static_cast<std::size_t>(i)];
+      if (bound) sqlite3_bind_null(s, i);
+      bound = false;
+    };
     const auto value = [&](bool present, std::int64_t v) {
       ++i;
-      if (present) sqlite3_bind_int64(s, i, v);
-      else sqlite3_bind_null(s, i);
+      if (!present) return null();
+      bound_[static_cast<std::size_t>(i)] = true;
+      sqlite3_bind_int64(s, i, v);
     };
     const auto word = [&](const char* w) {
       ++i;
-      if (w) sqlite3_bind_text(s, i, w, -1, SQLITE_STATIC);
-      else sqlite3_bind_null(s, i);
+      if (!w) return null();
+      bound_[static_cast<std::size_t>(i)] = true;
+      sqlite3_bind_text(s, i, w, -1, SQLITE_STATIC);
     };
     const bool op = r.command && r.op >= 0 && static_cast<std::size_t>(r.op) < r.command->ops.size();
     const bool queue = r.kind == OpKind::ipcq, memory = r.kind == OpKind::memory;
@@ -305,6 +314,7 @@ class SqliteWriter::Impl {
   sqlite3_stmt* command_ = nullptr;
   sqlite3_stmt* done_ = nullptr;
   sqlite3_stmt* component_ = nullptr;
+  std::array<bool, kColumns + 1> bound_{};  // columns of insert_ that hold a value
   std::vector<char> covered_;  // by component: 0 no, 1 yes, 2 not yet seen
   CommandTracker<std::int64_t> rows_;
   std::int64_t commands_ = 0;

@@ -30,7 +30,7 @@ namespace kb {
 ///   command_time     per command and operation: summed time, first start, last end
 ///   contention       operations that took longer than their path alone, by component
 ///   queue_occupancy  slots in use per receiving PE and direction, after each change
-/// Indexes (by component, by command, by operation, each with time) are built when the database is finished.
+/// Indexes (by component and by command, each with time) are built when the database is finished.
 ///
 /// Rows go in by prepared statements, committed in batches: after an error the rows of finished batches stay.
 class SqliteWriter : public OpSink {
