@@ -127,7 +127,8 @@ void SimHost::run_until_done() {
   if (error_) {
     for (const auto rank : active_) sim_->pe(rank).abandon();
     // Kernels unwind in the next delta; inside a larger simulation it comes by itself.
-    if (!inside && sc_core::sc_get_status() != sc_core::SC_STOPPED) sc_core::sc_start(sc_core::SC_ZERO_TIME);
+    if (!inside && sc_core::sc_get_status() != sc_core::SC_STOPPED && sc_core::sc_pending_activity_at_current_time())
+      sc_core::sc_start(sc_core::SC_ZERO_TIME);
     sim_->drain_records();
     std::rethrow_exception(std::exchange(error_, nullptr));
   }
