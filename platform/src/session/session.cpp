@@ -195,6 +195,14 @@ std::string csv_of(const ResultTable& table) {
   return text;
 }
 
+/// DIR/links.csv: what every link and memory channel that was used carried, and how long it was busy, over all launches.
+std::string links_csv(const std::vector<LinkStats>& links) {
+  std::string text = "name,bw_gbs,bytes,busy_ns\n";
+  for (const auto& l : links)
+    if (l.bytes != 0) text += fmt::format("{},{},{},{}.{:03}\n", l.name, l.bw_gbs, l.bytes, l.busy / 1000, l.busy % 1000);
+  return text;
+}
+
 void make_directory(const std::string& dir) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
@@ -445,6 +453,7 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
     if (vcd && done) outcome.view_command = streams.vcd->view_command();
     for (const auto& t : outcome.result.tables)
       write_text(spec.out + "/" + t.name + ".csv", csv_of(t), outcome.files);
+    if (platform) write_text(spec.out + "/links.csv", links_csv(summary.totals.links), outcome.files);
     write_text(spec.out + "/summary.json", outcome.summary_json, outcome.files);
   }
   return outcome;
