@@ -31,4 +31,6 @@ add_library(kb_options INTERFACE)
 target_compile_options(kb_options INTERFACE -ffp-contract=off)
 
 add_library(kb_warnings INTERFACE)
-target_compile_options(kb_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${KB_WERROR}>:-Werror>)
+# A box that speaks several protocols overloads nb_transport_fw, one overload from each; clang calls that hiding.
+target_compile_options(kb_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-overloaded-virtual> $<$<BOOL:${KB_WERROR}>:-Werror>)
