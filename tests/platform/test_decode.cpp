@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(layouts_of_k_agree) {
     s.out = dir / "ds";
     const double ds = run(s).result.latency_ns;
     BOOST_TEST(sd == ds, variant);
-    BOOST_TEST((file_text(dir / "sd/tensors/o.npy") == file_text(dir / "ds/tensors/o.npy")), variant);
+    BOOST_TEST((read_text(dir / "sd/tensors/o.npy") == read_text(dir / "ds/tensors/o.npy")), variant);
   }
 }
 

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(variants_and_issue_styles_agree_bit_for_bit) {
       s.dump = true;
       s.log = false;
       run(s);
-      const std::string c = file_text(s.out + "/tensors/c.npy");
+      const std::string c = read_text(s.out + "/tensors/c.npy");
       if (first.empty()) first = c;
       BOOST_TEST((c == first), issue << " " << variant);
     }

@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(the_same_run_gives_the_same_bytes_with_traces_on_or_off) {
     s.out = dir / std::to_string(i);
     s.traces.vcd = s.traces.perfetto = s.traces.sqlite = i == 1;
     const RunOutcome r = run(s);
-    logs.push_back(file_text(s.out + "/op_log.jsonl"));
+    logs.push_back(read_text(s.out + "/op_log.jsonl"));
     summaries.push_back(summary_without_wall(r.summary_json));
   }
   BOOST_TEST(logs[0].size() > 10000u);
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(data_mode_takes_the_same_time) {
   s.mode = Mode::data;
   s.out = dir / "data";
   run(s);
-  BOOST_TEST((file_text(dir / "timing/op_log.jsonl") == file_text(dir / "data/op_log.jsonl")));
+  BOOST_TEST((read_text(dir / "timing/op_log.jsonl") == read_text(dir / "data/op_log.jsonl")));
 }
 
 BOOST_AUTO_TEST_CASE(a_saved_run_replays_to_the_same_bytes_and_a_changed_log_does_not) {
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_saved_run_replays_to_the_same_bytes_and_a_changed_log_doe
   run(s);
   BOOST_TEST((replay_session(s.out, benches()).code == ExitCode::done));
 
-  const std::string log = file_text(s.out + "/op_log.jsonl");
+  const std::string log = read_text(s.out + "/op_log.jsonl");
   const auto damaged = [&](const std::string& from, const std::string& to) {
     std::string text = log;
     const auto at = text.find(from, text.size() / 2);
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(an_outside_computation_agrees_with_the_verdict) {
   s.dump = true;
   const RunOutcome r = run(s);
   const auto tensor = [&](const char* name, std::size_t elements) {
-    const std::string text = file_text(s.out + "/tensors/" + name + ".npy");
+    const std::string text = read_text(s.out + "/tensors/" + name + ".npy");
     BOOST_REQUIRE(text.size() > elements * 4);
     std::vector<float> values(elements);  // the data ends the file
     std::memcpy(values.data(), text.data() + text.size() - elements * 4, elements * 4);
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(dumped_inputs_can_be_given_back) {
   again.out = dir / "two";
   again.inputs = {{"a", dir / "one/tensors/a.npy"}, {"b", dir / "one/tensors/b.npy"}};
   run(again);
-  BOOST_TEST((file_text(dir / "one/tensors/c.npy") == file_text(dir / "two/tensors/c.npy")));
+  BOOST_TEST((read_text(dir / "one/tensors/c.npy") == read_text(dir / "two/tensors/c.npy")));
   again.params["K"] = "51";
   BOOST_TEST(refused(again).find("[40, 50]") != std::string::npos, refused(again));
   again.params["K"] = "50";
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(scratch_overflow_ends_the_run_with_code_3) {
   BOOST_TEST((r.code == ExitCode::model_error));
   BOOST_TEST(r.status == "failed");
   BOOST_TEST(r.message.find("scratch") != std::string::npos, r.message);
-  BOOST_TEST(nlohmann::json::parse(file_text(s.out + "/summary.json"))["status"] == "failed");
+  BOOST_TEST(nlohmann::json::parse(read_text(s.out + "/summary.json"))["status"] == "failed");
   BOOST_TEST(std::filesystem::exists(s.out + "/op_log.jsonl.part"));
 }
 

@@ -1,37 +1,17 @@
 // Runs of benches through the session, as the command line makes them.
 #pragma once
 
+#include "temp_dir.h"
+
 #include <kb/platform/session.h>
 #include <kb/tlm_if/errors.h>
 
 #include <boost/test/unit_test.hpp>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace kb::test {
-
-/// A directory that goes when the case ends.
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "kernbench-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary directory");
-    path_ = pattern;
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline std::string topology(const std::string& name) { return std::string(KB_SOURCE_DIR) + "/topologies/" + name + ".yaml"; }
 
@@ -67,13 +47,5 @@ inline RunOutcome run(const std::string& machine, const std::string& bench, cons
 
 inline const LaunchResult& launch_of(const RunOutcome& r) { return r.result.launches.front().result; }
 const LaunchResult& launch_of(RunOutcome&&) = delete;  // the outcome must outlive the reference
-
-inline std::string file_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  BOOST_REQUIRE_MESSAGE(in.good(), "cannot open " << path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 }  // namespace kb::test

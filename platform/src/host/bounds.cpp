@@ -9,8 +9,9 @@
 
 namespace kb {
 
-void fill_bounds(LaunchResult& result, const MachineInfo& machine, Ps memory_ps) {
-  Ps compute = 0, tcm = 0, dispatch = 0, serial = 0;
+void fill_bounds(LaunchResult& result, const MachineInfo& machine, bool all_bytes_due) {
+  Ps compute = 0, memory_ps = 0, tcm = 0, dispatch = 0, serial = 0;
+  double must = 0, moved = 0;
   for (const auto& pe : result.pes) {
     compute = std::max(compute, pe.compute_ps);
     dispatch = std::max(dispatch, pe.dispatch_ps);
@@ -19,6 +20,13 @@ void fill_bounds(LaunchResult& result, const MachineInfo& machine, Ps memory_ps)
     if (pe.must_read_bytes > 0) memory_ps = std::max(memory_ps, transfer_ps(pe.must_read_bytes, machine.pe_dma_bw_gbs));
     if (pe.must_write_bytes > 0) memory_ps = std::max(memory_ps, transfer_ps(pe.must_write_bytes, machine.pe_dma_bw_gbs));
     serial += pe.serial_ps;
+    must += static_cast<double>(pe.must_read_bytes + pe.must_write_bytes);
+    moved += static_cast<double>(pe.dma_read_bytes + pe.dma_write_bytes);
+  }
+  if (moved > 0) {
+    const double share = all_bytes_due ? 1.0 : std::min(1.0, must / moved);
+    for (const auto& link : result.links)
+      memory_ps = std::max(memory_ps, static_cast<Ps>(static_cast<double>(link.bytes) * share / link.bw_gbs * 1000.0));
   }
   Bounds& b = result.bounds;
   b.compute_ns = ns_from_ps(compute);

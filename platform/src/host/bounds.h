@@ -7,11 +7,13 @@ namespace kb {
 
 /// Fills result.bounds from the counters of its PEs:
 ///   compute  = max over PEs of the MAC-array and vector time of its own work
-///   memory   = max over HBM slices and PE DMA links of the bytes that any plan must move / bandwidth
+///   memory   = max over HBM channels and links of the bytes that any plan must move / bandwidth; of what a channel
+///              or link carried, that is the share (bytes that any plan must move / bytes moved) of the launch;
+///              all of it with `all_bytes_due` (transfers that were asked for one by one)
 ///   tcm      = max over PEs and the two channels of bytes / bandwidth
 ///   dispatch = max over PEs
 ///   serial   = sum over PEs of dispatch, overheads, path latencies and uncontended stage times
-void fill_bounds(LaunchResult& result, const MachineInfo& machine, Ps memory_ps);
+void fill_bounds(LaunchResult& result, const MachineInfo& machine, bool all_bytes_due);
 
 /// Throws ModelError when the latency lies below a bound, or above the serial sum where that is asked for.
 void check_bounds(const LaunchResult& result, bool check_serial);

@@ -141,8 +141,7 @@ LaunchResult SimHost::collect(const std::vector<std::uint32_t>& pes, Ps start, P
   for (const auto rank : pes) result.pes.push_back(sim_->pe(rank).stats(start, end));
   result.links = sim_->links();
   result.messages = sim_->messages() - messages_before;
-  Ps memory = 0;
-  fill_bounds(result, machine(), memory);
+  fill_bounds(result, machine(), false);
   return result;
 }
 
@@ -210,7 +209,11 @@ LaunchResult SimHost::run_transfers(const std::vector<DirectTransfer>& transfers
     last = std::max(last, sim_->pe(rank).last_transfer_end());
   }
   active_.clear();
-  return collect(pes, first, last, messages);
+  LaunchResult result = collect(pes, first, last, messages);
+  for (std::size_t i = 0; i < pes.size(); ++i) result.pes[i].done = sim_->pe(pes[i]).last_transfer_end();
+  fill_bounds(result, machine(), true);
+  check_bounds(result, false);
+  return result;
 }
 
 Ps SimHost::host_copy(bool to_device, std::uint64_t addr, std::uint64_t bytes) {
