@@ -16,7 +16,7 @@ namespace kb {
 
 class Pe;
 class PeRegistry;
-class FabricRegistry;
+struct FabricRegistry;
 class LinkObserver;
 
 /// How a platform is built and observed.
