@@ -233,6 +233,7 @@ class OnePe : public sc_core::sc_module, protected PacketFwIf, protected tlm::tl
     const AddressMap* addresses = nullptr;
     const PeRegistry* registry = nullptr;
     Mode mode = Mode::timing;
+    bool memory_last = false;  // another order of construction, which must not matter
   };
 
   explicit OnePe(const PeParams& p, const sc_core::sc_module_name& name = "bench") : OnePe(p, Options{}, name) {}
@@ -248,8 +249,12 @@ class OnePe : public sc_core::sc_module, protected PacketFwIf, protected tlm::tl
     env.pages = o.pages;
     env.addresses = o.addresses;
     env.registry = o.registry;
-    memory = std::make_unique<StubMemory>("memory", o.latency_ns, o.gbs, o.style);
+    const auto make_memory = [&] {
+      memory = std::make_unique<StubMemory>("memory", o.latency_ns, o.gbs, o.style);
+    };
+    if (!o.memory_last) make_memory();
     pe = std::make_unique<Pe>("pe", params, env);
+    if (o.memory_last) make_memory();
     pe->dma_socket.bind(memory->socket);
     to_cpu_.bind(pe->control_in);
     from_cpu_.bind(static_cast<PacketFwIf&>(*this));
@@ -278,7 +283,8 @@ class OnePe : public sc_core::sc_module, protected PacketFwIf, protected tlm::tl
 
   /// Runs a kernel from now on to the end of all events and returns its time; rethrows the first fault.
   Ps run(std::function<void(PePort&)> kernel) {
-    sc_core::sc_start(sc_core::SC_ZERO_TIME);  // elaborates, and lets the cpu wait for launches
+    // Elaborates, and lets the cpu wait for launches.
+    if (sc_core::sc_get_status() != sc_core::SC_PAUSED) sc_core::sc_start(sc_core::SC_ZERO_TIME);
     const LambdaProgram program(std::move(kernel));
     start = now_ps();
     launch(program);

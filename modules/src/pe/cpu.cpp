@@ -273,8 +273,9 @@ std::string Cpu::blocked_state() const {
 void Cpu::abandon() {
   if (!running_) return;
   abandoned_ = true;
-  answer_event_.notify(sc_core::SC_ZERO_TIME);
-  abandon_event_.notify(sc_core::SC_ZERO_TIME);
+  // At once, so that a single sc_start(SC_ZERO_TIME) unwinds; no model time or result hangs on it any more.
+  answer_event_.notify();
+  abandon_event_.notify();
 }
 
 }  // namespace kb

@@ -30,6 +30,11 @@ void Dma::on_token(TileToken& token, Ps at) {
   wake_at(std::max(at, earliest_start(token.now().engine == EngineKind::dma_read ? kRead : kWrite)));
 }
 
+void Dma::on_signal(const Signal& signal, Ps at) {
+  loops_opened_.append(signal, at);
+  wake_at(at);
+}
+
 tlm::tlm_sync_enum Dma::nb_transport_fw(SlotTransfer& transfer, SlotTransferPhase&, sc_core::sc_time& delay) {
   const Ps at = arrival(delay);
   slots_new_.append(&transfer, at);
@@ -89,6 +94,11 @@ void Dma::train_extended(tlm::tlm_generic_payload& trans, TransferExtension& ext
   wake_at(tail);
 }
 
+void Dma::data_left(tlm::tlm_generic_payload& trans, Ps when) {
+  answers_.append({Answer::Kind::left, &trans, PayloadPool::extension(trans).serial}, when);
+  wake_at(when);
+}
+
 Dma::Job& Dma::new_job(Direction way, std::uint64_t address, std::uint64_t bytes, Ps place, std::uint64_t order) {
   Job& job = *jobs_.take();
   job = Job{};
@@ -101,7 +111,10 @@ Dma::Job& Dma::new_job(Direction way, std::uint64_t address, std::uint64_t bytes
 }
 
 void Dma::wait_in(Way& way, Job& job) {
-  const auto later = [&](const Job* w) { return w->place != job.place ? w->place > job.place : w->order > job.order; };
+  const auto later = [&](const Job* w) {
+    if (w->ahead != job.ahead) return w->ahead;
+    return w->place != job.place ? w->place > job.place : w->order > job.order;
+  };
   way.waiting.insert(std::find_if(way.waiting.begin(), way.waiting.end(), later), &job);
 }
 
@@ -110,7 +123,23 @@ Dma::Job& Dma::job_of(TileToken& token, Ps place) {
   Job& job = new_job(token.now().engine == EngineKind::dma_read ? kRead : kWrite, work.address, work.bytes, place,
                      token.order);
   job.token = &token;
+  const std::uint32_t slot = token.context->slot;
+  job.ahead = token.gated && (slot >= open_loops_.size() || open_loops_[slot] != token.context->serial);
   return job;
+}
+
+void Dma::open_loop(const Signal& signal, Ps now) {
+  if (open_loops_.size() <= signal.slot) open_loops_.resize(signal.slot + 1, 0);
+  open_loops_[signal.slot] = signal.serial;
+  std::vector<Job*> waiting;
+  waiting.swap(ways_[kRead].waiting);
+  for (Job* job : waiting) {
+    if (job->ahead && job->token->context->slot == signal.slot) {
+      job->ahead = false;
+      job->place = now;
+    }
+    wait_in(ways_[kRead], *job);
+  }
 }
 
 void Dma::decide(Ps now, std::uint64_t delta) {
@@ -123,6 +152,7 @@ void Dma::decide(Ps now, std::uint64_t delta) {
   }));
   next = std::min(next, direct_new_.drain(now, delta, [&](Job* job, Ps) { wait_for(*job); }));
 
+  wake_at(loops_opened_.drain(now, delta, [&](const Signal& s, Ps) { open_loop(s, now); }), now);
   wake_at(answers_.drain(now, delta, [&](const Answer& answer, Ps at) { take(answer, at); }), now);
   for (Way& way : ways_) end_jobs(way, now);
   for (Way& way : ways_) start_jobs(way, now);
@@ -212,31 +242,20 @@ void Dma::send(Job& job, Ps now) {
   if (open_pieces_ == pieces_.size()) pieces_.push_back(std::make_unique<Piece>());
   Piece& piece = *pieces_[open_pieces_++];
   piece.job = &job;
-  unsigned char* data = nullptr;
-  if (env().mode == Mode::data && job.way != kQueue) {
-    piece.data.resize(run.bytes);
-    data = piece.data.data();
-    if (!read) snapshot(piece, run.address);
-  }
-  piece.trans = &pool().take(read ? tlm::TLM_READ_COMMAND : tlm::TLM_WRITE_COMMAND, run.address, run.bytes, data);
+  piece.trans = &pool().take(read ? tlm::TLM_READ_COMMAND : tlm::TLM_WRITE_COMMAND, run.address, run.bytes);
   piece.serial = ++serial_;
   TransferExtension& ext = PayloadPool::extension(*piece.trans);
   ext.lane = env().id.pe;
   ext.issuer = env().rank;
   ext.vc = job.way == kQueue ? VirtualChannel::ipcq : VirtualChannel::compute;
   ext.serial = piece.serial;
+  ext.timing_only = true;
   if (read) ext.listener = this;
+  if (job.way == kQueue) ext.departure = this;
 
   const Ps at = std::max({now, job.request_at, request_free_});
   job.requested += run.bytes;
   ++job.open_pieces;
-  if (job.way == kQueue) {
-    // Posted: the engine is free when the last byte has left; the response only ends the transaction.
-    link_free_ = std::max(at, link_free_) + transfer_ps(run.bytes, env().machine->pe_dma_bw_gbs);
-    job.end = link_free_;
-    piece.job = nullptr;
-    if (--job.open_pieces == 0 && job.requested == job.bytes) ways_[kQueue].ending.push_back(&job);
-  }
 
   tlm::tlm_generic_payload& trans = *piece.trans;
   tlm::tlm_phase phase = tlm::BEGIN_REQ;
@@ -259,18 +278,6 @@ void Dma::send(Job& job, Ps now) {
   wake_at(std::max(due, now), now);
 }
 
-// In data mode memories hold what the data pass has written so far. A timed write carries what its destination
-// holds already, so that no memory, ours or foreign, changes before the data pass reaches the operation.
-void Dma::snapshot(Piece& piece, std::uint64_t address) {
-  tlm::tlm_generic_payload debug;
-  debug.set_read();
-  debug.set_address(address);
-  debug.set_data_ptr(piece.data.data());
-  debug.set_data_length(static_cast<unsigned>(piece.data.size()));
-  debug.set_streaming_width(static_cast<unsigned>(piece.data.size()));
-  socket->transport_dbg(debug);
-}
-
 Dma::Piece* Dma::piece_of(const Answer& answer) {
   for (std::size_t i = 0; i < open_pieces_; ++i)
     if (pieces_[i]->trans == answer.trans && pieces_[i]->serial == answer.serial) return pieces_[i].get();
@@ -286,6 +293,10 @@ void Dma::take(const Answer& answer, Ps at) {
   }
   Piece* piece = piece_of(answer);
   if (piece == nullptr) return;
+  if (answer.kind == Answer::Kind::left) {
+    piece_done(*piece, at);
+    return;
+  }
   const tlm::tlm_generic_payload& trans = *answer.trans;
   if (answer.kind == Answer::Kind::responded) {
     if (trans.is_response_error()) refuse(*piece);
@@ -305,17 +316,20 @@ void Dma::refuse(const Piece& piece) const {
   throw ModelError(message);
 }
 
-void Dma::ended(Piece& piece, Ps at) {
+void Dma::piece_done(Piece& piece, Ps at) {
   Job* job = piece.job;
-  if (job != nullptr) {
-    const Ps told = PayloadPool::extension(*piece.trans).path_ps;
-    job->path = std::max(job->path, told != 0 ? told : at - job->request_at);
-    job->end = std::max(job->end, at);
-    if (--job->open_pieces == 0 && job->requested == job->bytes) ways_[job->way].ending.push_back(job);
-  }
+  if (job == nullptr) return;
+  piece.job = nullptr;
+  const Ps told = PayloadPool::extension(*piece.trans).path_ps;
+  job->path = std::max(job->path, told != 0 ? told : at - job->request_at);
+  job->end = std::max(job->end, at);
+  if (--job->open_pieces == 0 && job->requested == job->bytes) ways_[job->way].ending.push_back(job);
+}
+
+void Dma::ended(Piece& piece, Ps at) {
+  piece_done(piece, at);
   piece.trans->release();
   piece.trans = nullptr;
-  piece.job = nullptr;
   for (std::size_t i = 0; i < open_pieces_; ++i)
     if (pieces_[i].get() == &piece) {
       std::swap(pieces_[i], pieces_[--open_pieces_]);
@@ -351,8 +365,9 @@ void Dma::end(Job& job, Ps now) {
   counters().serial_ps += path;
   if (records()) {
     const OpName name = read ? OpName::dma_read : OpName::dma_write;
-    OpRecord r = job.token != nullptr ? records().of(*job.token, OpKind::memory, name, job.issue, job.end)
+    OpRecord r = job.token != nullptr ? records().of(*job.token, OpKind::memory, name, job.from, job.issue, job.end)
                                       : records().blank(OpKind::memory, name, job.issue, job.end);
+    r.t_ready = job.from;
     r.address = job.address;
     r.bytes = job.bytes;
     r.path_ps = path;

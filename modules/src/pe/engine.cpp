@@ -45,8 +45,10 @@ OpRecord RecordWriter::blank(OpKind kind, OpName name, Ps start, Ps end) {
   return r;
 }
 
-OpRecord RecordWriter::of(const TileToken& token, OpKind kind, OpName name, Ps start, Ps end) {
+OpRecord RecordWriter::of(const TileToken& token, OpKind kind, OpName name, Ps ready, Ps start,
+                          Ps end) {
   OpRecord r = blank(kind, name, start, end);
+  r.t_ready = ready;
   const Stage& stage = token.now();
   r.role = stage.role;
   r.op = stage.op;

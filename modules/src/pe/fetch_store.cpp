@@ -82,7 +82,7 @@ void FetchStore::take(const Signal& signal, Ps at) {
     case Signal::Kind::staging_free: --staged_[signal.slot]; break;
     case Signal::Kind::loop_open:
       if (opened_.size() <= signal.slot) opened_.resize(signal.slot + 1);
-      opened_[signal.slot] = {signal.command, signal.ticket, at};
+      opened_[signal.slot] = {signal.serial, signal.ticket, at};
       break;
     default: break;
   }
@@ -93,7 +93,7 @@ void FetchStore::place_gated() {
   std::size_t kept = 0;
   for (const Fed& f : gated_) {
     const CommandContext& context = *f.token->context;
-    if (context.slot < opened_.size() && opened_[context.slot].command == context.plan.command().id) {
+    if (context.slot < opened_.size() && opened_[context.slot].serial == context.serial) {
       const Opened& loop = opened_[context.slot];
       f.token->ticket += loop.first_ticket;
       f.token->gated = false;
@@ -106,8 +106,9 @@ void FetchStore::place_gated() {
   gated_.resize(kept);
 }
 
-void FetchStore::request(Port& port, TileToken& token, bool write, Ps start, Ps now) {
+void FetchStore::request(Port& port, TileToken& token, bool write, Ps ready, Ps start, Ps now) {
   port.token = &token;
+  port.ready = ready;
   port.start = start;
   port.granted = false;
   port.access = TcmAccess{};
@@ -129,13 +130,14 @@ void FetchStore::start_fetch(Ps now, std::uint64_t delta) {
     return;
   }
   TileToken& token = *head.token;
-  const Ps ready = std::max(head.arrival, fetch_.free_at);
+  const Ps arrived = head.arrival;
+  const Ps ready = std::max(arrived, fetch_.free_at);
   const Ps start = std::max(ready, registers_.front());
   registers_.pop_front();
   head.token = nullptr;
   ++next_ticket_;
   token.trail.push(start, start > ready ? Cause::buffer : Cause::engine);
-  request(fetch_, token, false, start, now);
+  request(fetch_, token, false, arrived, start, now);
 }
 
 Ps FetchStore::account_for(EngineKind kind, Port& port, Cause upstream) {
@@ -158,7 +160,7 @@ void FetchStore::end_fetch(Ps now) {
   TileToken& token = *fetch_.token;
   const Ps own = account_for(EngineKind::fetch, fetch_, Cause::buffer);
   if (records()) {
-    OpRecord r = records().of(token, OpKind::memory, OpName::fetch, fetch_.start, fetch_.end);
+    OpRecord r = records().of(token, OpKind::memory, OpName::fetch, fetch_.ready, fetch_.start, fetch_.end);
     r.path_ps = own;
     records().emit(std::move(r));
   }
@@ -186,8 +188,9 @@ void FetchStore::start_store(Ps now) {
       ++staged_[slot];
     }
     token.trail.push(now, stores_[i].waited_for_staging ? Cause::buffer : Cause::engine);
+    const Ps arrived = stores_[i].arrival;
     stores_.erase(stores_.begin() + static_cast<std::ptrdiff_t>(i));
-    request(store_, token, true, now, now);
+    request(store_, token, true, arrived, now, now);
     return;
   }
 }
@@ -196,7 +199,7 @@ void FetchStore::end_store(Ps now) {
   TileToken& token = *store_.token;
   const Ps own = account_for(EngineKind::store, store_, Cause::operands_gemm);
   if (records()) {
-    OpRecord r = records().of(token, OpKind::memory, OpName::store, store_.start, store_.end);
+    OpRecord r = records().of(token, OpKind::memory, OpName::store, store_.ready, store_.start, store_.end);
     r.path_ps = own;
     records().emit(std::move(r));
   }

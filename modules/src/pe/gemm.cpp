@@ -83,7 +83,7 @@ void Gemm::start(Waiting& head, Ps accumulator_free, Ps now) {
   counters().macs_padded += size_slots_;
   counters().gemm_ps += size_ps_;
   counters().serial_ps += size_ps_;
-  if (records()) records().emit(records().of(token, OpKind::gemm, OpName::gemm, begin, end));
+  if (records()) records().emit(records().of(token, OpKind::gemm, OpName::gemm, head.arrival, begin, end));
 
   Signal registers_free;
   registers_free.kind = Signal::Kind::registers_free;

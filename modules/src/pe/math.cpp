@@ -30,14 +30,15 @@ void Math::decide(Ps now, std::uint64_t delta) {
     if (ready == waiting_.end()) break;
     const Waiting chosen = *ready;
     waiting_.erase(ready);
-    start(*chosen.token, chosen.place, now);
+    start(chosen, now);
   }
   Ps look = next;
   for (const Waiting& w : waiting_) look = std::min(look, w.from);
   if (look != kNever) wake_at(std::max(look, free_at_), now);
 }
 
-void Math::start(TileToken& token, Ps place, Ps now) {
+void Math::start(const Waiting& chosen, Ps now) {
+  TileToken& token = *chosen.token;
   const std::uint64_t elements = token.work().elements;
   const Ps duration = operation_ps(elements);
   const Ps end = now + duration;
@@ -48,7 +49,7 @@ void Math::start(TileToken& token, Ps place, Ps now) {
   counters().math_elements += elements;
   counters().math_ps += duration;
   counters().serial_ps += duration;
-  if (records()) records().emit(records().of(token, OpKind::math, OpName::math, now, end));
+  if (records()) records().emit(records().of(token, OpKind::math, OpName::math, chosen.from, now, end));
 
   // The next GEMM on this accumulator has been waiting for the last op of its k step.
   if (token.in_loop && !token.last_k && token.at_end()) {
@@ -57,7 +58,7 @@ void Math::start(TileToken& token, Ps place, Ps now) {
     updated.accumulator = token.accumulator;
     raise(Box::gemm, updated, end, now);
   }
-  if (pass_on(token, end, now)) insert(token, place, end);
+  if (pass_on(token, end, now)) insert(token, chosen.place, end);
 }
 
 }  // namespace kb

@@ -159,6 +159,7 @@ void Scheduler::accept(const CommandSlip& slip, Ps start, Ps now) {
   counters().must_write_bytes += summary.must_write_bytes;
   if (records()) {
     OpRecord r = records().blank(OpKind::control, OpName::command, start, now);
+    r.t_ready = slip.ready;
     r.command = slip.command;
     r.block_m = plan.has_loop() ? plan.block().mb : 0;
     r.block_n = plan.has_loop() ? plan.block().nb : 0;
@@ -181,6 +182,7 @@ void Scheduler::accept(const CommandSlip& slip, Ps start, Ps now) {
   e.accepted = now;
   e.context = std::make_unique<CommandContext>(std::move(plan));
   e.context->slot = slot;
+  e.context->serial = next_serial_++;
   e.context->trail.push(slip.ready, Cause::dispatch);
   e.context->trail.push(now, Cause::command_queue);
   const PipelinePlan& p = e.context->plan;
@@ -263,9 +265,10 @@ void Scheduler::open_loop(Entry& e, Ps now) {
   Signal open;
   open.kind = Signal::Kind::loop_open;
   open.slot = e.context->slot;
-  open.command = e.id;
+  open.serial = e.context->serial;
   open.ticket = e.first_ticket;
   raise(Box::fetch_store, open, now, now);
+  raise(Box::dma, open, now, now);
 }
 
 void Scheduler::feed_loops(Ps now) {

@@ -75,15 +75,15 @@ void TcmPort::copy(tlm::tlm_generic_payload& trans, std::uint64_t offset) {
   }
 }
 
-// Moves the data and tells the queue engine of what came for it. In timing mode payloads carry no data of
-// meaning, so that nothing is moved.
+// Moves the data, unless it is filler, and tells the queue engine of what came for it.
 void TcmPort::complete(tlm::tlm_generic_payload& trans, Ps at, Ps now) {
   std::uint64_t offset = 0;
   const Region region = locate(trans, offset);
   if (region == Region::none) return;
   trans.set_response_status(tlm::TLM_OK_RESPONSE);
   if (region == Region::tcm) {
-    if (env().mode == Mode::data) copy(trans, offset);
+    const auto* ext = trans.get_extension<TransferExtension>();
+    if (ext == nullptr || !ext->timing_only) copy(trans, offset);
   } else if (trans.is_write() && slots.size() != 0) {
     SlotArrival arrival{offset, trans.get_data_length()};
     SlotPhase phase = SlotPhase::arrived;
@@ -115,7 +115,7 @@ tlm::tlm_sync_enum TcmPort::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm
   Access access{&trans, at, count_++};
   if (trans.is_write()) {
     auto* ext = trans.get_extension<TransferExtension>();
-    if (ext == nullptr || (ext->complete && ext->train.empty())) {
+    if (ext == nullptr || ext->train.empty()) {
       access.due = at + transfer_ps(trans.get_data_length(), env().machine->pe_dma_bw_gbs);
     } else if (ext->complete) {
       access.due = std::max(at, ext->train.tail());

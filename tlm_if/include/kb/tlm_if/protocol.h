@@ -64,6 +64,7 @@ struct CommandContext {
   explicit CommandContext(PipelinePlan p) : plan(std::move(p)) {}
   PipelinePlan plan;
   std::uint32_t slot = 0;  // of the scheduler's window; comes back in signals
+  std::uint64_t serial = 0;  // of the command in its PE, never used twice (command numbers restart per launch)
   Trail trail;             // dispatch, command_queue, hazard, then its earlier phases
 };
 
@@ -110,7 +111,7 @@ struct Signal {
   Kind kind = Kind::done;
   std::uint32_t slot = 0;         // of the scheduler's window
   std::uint64_t accumulator = 0;
-  CommandId command = 0;          // loop_open
+  std::uint64_t serial = 0;       // loop_open: of the command
   std::uint64_t ticket = 0;       // loop_open: of the loop's first step
   bool last_a = false, last_b = false;
   TileToken* token = nullptr;     // done: goes back to the scheduler's pool

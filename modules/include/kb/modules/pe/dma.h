@@ -19,15 +19,18 @@ namespace kb {
 ///   issue = max(arrival, engine's last issue end, a free place)
 ///   BEGIN_REQ at issue + overhead_ns + tlb_overhead_ns
 ///   a read ends when the last flit of its data is here, a write at its response, a queue slot's write when its
-///   last byte has left: BEGIN_REQ + bytes / bandwidth of the DMA's link, one after the other.
+///   last byte has left the DMA's link (DepartureListener), or at its response where nobody tells.
 /// Waiting transfers are served first come first served; a token whose next stage is a transfer of the same
-/// direction keeps its place.
+/// direction keeps its place. Reads ahead of a loop that is not open yet (prefetch_across_prologue) come after all
+/// others, and take their place when the loop opens.
 class Dma : public TokenEngine,
             protected tlm::tlm_bw_transport_if<>,
             protected ProtocolFwIf<SlotTransferProtocol>,
-            protected TrainListener {
+            protected TrainListener,
+            protected DepartureListener {
  public:
-  /// To the cube's fabric, physical addresses.
+  /// To the cube's fabric, physical addresses. Payloads are filler (TransferExtension::timing_only): data moves in
+  /// the data pass.
   tlm::tlm_initiator_socket<> socket;
   sc_core::sc_port<TranslateIf> mmu;
   /// From the queue engine.
@@ -44,12 +47,14 @@ class Dma : public TokenEngine,
 
  protected:
   void on_token(TileToken& token, Ps at) override;
+  void on_signal(const Signal& signal, Ps at) override;
   tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                      sc_core::sc_time& delay) override;
   void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
   tlm::tlm_sync_enum nb_transport_fw(SlotTransfer& transfer, SlotTransferPhase& phase,
                                      sc_core::sc_time& delay) override;
   void train_extended(tlm::tlm_generic_payload& trans, TransferExtension& ext) override;
+  void data_left(tlm::tlm_generic_payload& trans, Ps when) override;
   void decide(Ps now, std::uint64_t delta) override;
 
  private:
@@ -65,6 +70,7 @@ class Dma : public TokenEngine,
     std::uint64_t bytes = 0;
     Ps place = 0;                    // arrival: its place among those that wait
     std::uint64_t order = 0;
+    bool ahead = false;              // prefetch: after all others
     Ps from = 0;                     // not before
     std::uint32_t engine = 0;
     Ps issue = 0;                    // taken by its engine
@@ -78,8 +84,7 @@ class Dma : public TokenEngine,
   struct Piece {
     tlm::tlm_generic_payload* trans = nullptr;
     std::uint64_t serial = 0;
-    Job* job = nullptr;              // null: a queue slot's, which has left
-    std::vector<unsigned char> data; // data mode
+    Job* job = nullptr;              // null: posted, and has left
   };
   struct Engine {
     Ps port_free = 0;                // end of the last issue
@@ -87,12 +92,12 @@ class Dma : public TokenEngine,
   };
   struct Way {
     std::vector<Engine> engines;
-    std::vector<Job*> waiting;       // by (place, order)
+    std::vector<Job*> waiting;       // by (ahead, place, order)
     std::vector<Job*> ending;        // their end is known
   };
   /// What the socket has told.
   struct Answer {
-    enum class Kind : std::uint8_t { request_taken, responded, tail_known } kind;
+    enum class Kind : std::uint8_t { request_taken, responded, tail_known, left } kind;
     tlm::tlm_generic_payload* trans;
     std::uint64_t serial;
   };
@@ -101,15 +106,17 @@ class Dma : public TokenEngine,
   Job& job_of(TileToken& token, Ps place);
   void wait_in(Way& way, Job& job);
   Ps earliest_start(Direction way) const;
+  void open_loop(const Signal& signal, Ps now);
   void start_jobs(Way& way, Ps now);
   void start(Job& job, Engine& engine, Ps now);
   void send_requests(Ps now);
   void send(Job& job, Ps now);
-  void snapshot(Piece& piece, std::uint64_t address);
   Ps answered_at(const tlm::tlm_generic_payload& trans, Ps at) const;
   void take(const Answer& answer, Ps at);
   Piece* piece_of(const Answer& answer);
   [[noreturn]] void refuse(const Piece& piece) const;
+  /// The piece's part of its transfer is over; its transaction may live on.
+  void piece_done(Piece& piece, Ps at);
   void ended(Piece& piece, Ps at);
   void end_jobs(Way& way, Ps now);
   void end(Job& job, Ps now);
@@ -119,6 +126,8 @@ class Dma : public TokenEngine,
   Inbox<SlotTransfer*> slots_new_;
   Inbox<Job*> direct_new_;
   Inbox<Answer> answers_;
+  Inbox<Signal> loops_opened_;
+  std::vector<std::uint64_t> open_loops_;  // per slot of the scheduler's window: serial of the prefetched loop opened last
   std::vector<Job*> requesting_;       // started, with bytes still to be asked for; by (request_at, order)
   const tlm::tlm_generic_payload* request_ = nullptr;  // BEGIN_REQ given, END_REQ outstanding
   Ps request_free_ = 0;                // from when on the next BEGIN_REQ may be given
@@ -126,7 +135,6 @@ class Dma : public TokenEngine,
   std::size_t open_pieces_ = 0;
   ObjectPool<Job> jobs_;
   std::uint64_t serial_ = 0;
-  Ps link_free_ = 0;                   // posted writes: end of the last one on the DMA's link
   std::uint64_t direct_order_ = 0;
   std::uint64_t direct_left_ = 0;
   Ps first_issue_ = kNever, last_end_ = 0;

@@ -38,8 +38,8 @@ class RecordWriter {
 
   /// A record with component, number, PE and times set.
   OpRecord blank(OpKind kind, OpName name, Ps start, Ps end);
-  /// A record of the token's present stage.
-  OpRecord of(const TileToken& token, OpKind kind, OpName name, Ps start, Ps end);
+  /// A record of the token's present stage, which the engine was handed at `ready`.
+  OpRecord of(const TileToken& token, OpKind kind, OpName name, Ps ready, Ps start, Ps end);
   void emit(OpRecord&& r) { recorder_->emit(std::move(r)); }
 
  private:

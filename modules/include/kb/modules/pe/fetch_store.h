@@ -38,7 +38,7 @@ class FetchStore : public TokenEngine, protected ProtocolBwIf<TcmProtocol> {
   };
   /// The loop that a slot of the scheduler's window holds was opened for FETCH.
   struct Opened {
-    CommandId command = 0;
+    std::uint64_t serial = 0;
     std::uint64_t first_ticket = 0;
     Ps at = 0;
   };
@@ -46,6 +46,7 @@ class FetchStore : public TokenEngine, protected ProtocolBwIf<TcmProtocol> {
   struct Port {
     TileToken* token = nullptr;
     TcmAccess access;
+    Ps ready = 0;         // arrival of the token
     Ps start = 0;
     Ps end = 0;           // set by the grant
     std::uint64_t stamp = 0;
@@ -61,7 +62,7 @@ class FetchStore : public TokenEngine, protected ProtocolBwIf<TcmProtocol> {
   void end_store(Ps now);
   void start_fetch(Ps now, std::uint64_t delta);
   void start_store(Ps now);
-  void request(Port& port, TileToken& token, bool write, Ps start, Ps now);
+  void request(Port& port, TileToken& token, bool write, Ps ready, Ps start, Ps now);
   /// Closes a granted access in the account and the trail; returns its uncontended time.
   Ps account_for(EngineKind kind, Port& port, Cause upstream);
 

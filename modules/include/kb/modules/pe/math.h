@@ -26,7 +26,7 @@ class Math : public TokenEngine {
     Ps place;
     Ps from;  // not before
   };
-  void start(TileToken& token, Ps place, Ps now);
+  void start(const Waiting& chosen, Ps now);
   void insert(TileToken& token, Ps place, Ps from);
 
   Inbox<TileToken*> inbox_;

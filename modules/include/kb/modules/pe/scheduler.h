@@ -117,6 +117,7 @@ class Scheduler : public TokenEngine, protected ProtocolFwIf<CommandProtocol> {
   std::vector<std::uint32_t> unblocked_;  // of this decision: commands that no longer wait for another
   ObjectPool<TileToken> tokens_;
   std::uint64_t next_order_ = 0;
+  std::uint64_t next_serial_ = 1;
   std::uint64_t next_ticket_ = 0;
   std::uint32_t feeding_ = kNone;       // the loop that is being fed
   FeedBlock blocked_;
