@@ -104,7 +104,9 @@ void PerfettoWriter::record(const OpRecord& r) {
   const std::uint32_t thread = lane(t, start, end);
 
   const bool op = r.command && r.op >= 0 && static_cast<std::size_t>(r.op) < r.command->ops.size();
-  const std::string name = r.name == OpName::math && op ? r.command->ops[static_cast<std::size_t>(r.op)].kind : name_of(r.name);
+  const std::string name = r.name == OpName::math && op              ? r.command->ops[static_cast<std::size_t>(r.op)].kind
+                           : r.name == OpName::command_done && r.command ? name_of(r.command->kind)
+                                                                         : name_of(r.name);
   const std::string quoted = text::quoted(name);
   begin_event();
   char* p = file_.room(kEvent + quoted.size());
