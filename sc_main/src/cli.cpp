@@ -46,6 +46,10 @@ int run_cli(int argc, char** argv, const BenchRegistry& benches) {
   cli::add_sweep_points(app, ctx);
   cli::add_diff(app, ctx);
   cli::add_report(app, ctx);
+  cli::add_selfcheck(app, ctx);
+  cli::add_whatif(app, ctx);
+  cli::add_completion(app, ctx);
+  cli::add_manual(app, ctx);
 
   std::vector<std::string> names;
   for (const auto* sub : app.get_subcommands(nullptr)) names.push_back(sub->get_name());

@@ -28,6 +28,10 @@ void add_sweep(CLI::App& app, CliContext& ctx);
 void add_sweep_points(CLI::App& app, CliContext& ctx);
 void add_diff(CLI::App& app, CliContext& ctx);
 void add_report(CLI::App& app, CliContext& ctx);
+void add_selfcheck(CLI::App& app, CliContext& ctx);
+void add_whatif(CLI::App& app, CliContext& ctx);
+void add_completion(CLI::App& app, CliContext& ctx);
+void add_manual(CLI::App& app, CliContext& ctx);
 
 /// Splits `--set` arguments: "bench.NAME=V" are bench parameters, all others topology keys.
 /// Throws InputError for an argument without '='.

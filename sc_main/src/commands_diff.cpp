@@ -166,7 +166,7 @@ void print_log_totals(const LogTotals& a, const LogTotals& b) {
 
 /// What a summary says of the run's result, without what may change from run to run.
 Json comparable(Json summary) {
-  for (const char* key : {"wall_s", "sim", "version", "topology"}) summary.erase(key);
+  for (const char* key : {"wall_s", "sim", "version", "topology", "op_log"}) summary.erase(key);
   return summary;
 }
 

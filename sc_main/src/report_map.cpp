@@ -40,9 +40,10 @@ class Layout {
         cube_height_(config.cube.mesh_rows + kMargin),
         sip_width_(config.sip.cube_cols * cube_width_ + 2),
         sip_height_(config.sip.cube_rows * cube_height_ + kIoHeight) {
-    const auto grid = sip_grid(config);
+    const std::uint32_t cols = fabric_shape(config).first;
     // A ring or a switch has no shape of its own: at most four in a row.
-    sip_cols_ = grid[1] > 1 ? grid[0] : std::min<std::uint32_t>(grid[0], 4);
+    const bool grid = config.fabric.kind == FabricKind::torus_2d || config.fabric.kind == FabricKind::mesh_2d_no_wrap;
+    sip_cols_ = grid ? cols : std::min<std::uint32_t>(config.sips, 4);
     sip_rows_ = (config.sips + sip_cols_ - 1) / sip_cols_;
   }
 

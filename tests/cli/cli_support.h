@@ -3,16 +3,16 @@
 
 #include "temp_dir.h"
 
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <cstdlib>
-#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 namespace kb::test {
@@ -58,8 +58,12 @@ inline Ended kernbench(const TempDir& dir, std::vector<std::string> arguments) {
   return Process(dir, std::move(arguments)).wait();
 }
 
-inline std::string topology(const std::string& name) { return std::string(KB_SOURCE_DIR) + "/topologies/" + name; }
+inline std::string topology(const std::string& name) {
+  return std::string(KB_SOURCE_DIR) + "/topologies/" + name;
+}
 
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace kb::test

@@ -15,7 +15,9 @@ std::vector<std::string> words(const std::string& text) {
   return all;
 }
 
-std::string on(const std::string& machine) { return "--topology " + topology(machine + ".yaml"); }
+std::string on(const std::string& machine) {
+  return "--topology " + topology(machine + ".yaml");
+}
 
 void check(const std::string& arguments, int code, const std::string& text) {
   TempDir dir;
@@ -64,16 +66,17 @@ BOOST_AUTO_TEST_CASE(unwritable_directories_are_4) {
 BOOST_AUTO_TEST_CASE(wrong_numbers_are_1) {
   // Half of the inputs do not fit f16: the reference itself is infinite, which never passes.
   TempDir dir;
-  check("run " + on("one_pe") + " --bench gemm --set bench.M=40 --set bench.K=40 --set bench.N=40 --mode data --dump --out " +
-            (dir / "a"),
+  check("run " + on("one_pe") +
+            " --bench gemm --set bench.M=40 --set bench.K=40 --set bench.N=40 --mode data --dump --out " + (dir / "a"),
         0, "PASS");
   std::string npy = read_text(dir / "a/tensors/a.npy");
   npy[npy.size() - 1] = 0x7c;  // the last element becomes inf
   npy[npy.size() - 2] = 0;
   std::ofstream(dir / "inf.npy", std::ios::binary) << npy;
-  check("run " + on("one_pe") + " --bench gemm --set bench.M=40 --set bench.K=40 --set bench.N=40 --mode data --input a=" +
-            (dir / "inf.npy"),
-        1, "FAIL");
+  check(
+      "run " + on("one_pe") +
+          " --bench gemm --set bench.M=40 --set bench.K=40 --set bench.N=40 --mode data --input a=" + (dir / "inf.npy"),
+      1, "FAIL");
 }
 
 // Ctrl-C: exit code 130, the log closed as .part, the status in the summary.
@@ -81,7 +84,8 @@ BOOST_AUTO_TEST_CASE(an_interrupt_ends_the_run_cleanly) {
   TempDir dir;
   const std::string out = dir / "run";
   Process child(dir, [&] {
-    auto argv = words("run " + on("one_pe") + " --bench gemm --set bench.M=16384 --set bench.N=16384 --set bench.K=16384 --out run");
+    auto argv = words("run " + on("one_pe") +
+                      " --bench gemm --set bench.M=16384 --set bench.N=16384 --set bench.K=16384 --out run");
     argv.insert(argv.begin(), KB_PROGRAM);
     return argv;
   }());

@@ -5,10 +5,10 @@
 #include <kb/platform/sweep.h>
 #include <kb/tlm_if/errors.h>
 
+#include <sqlite3.h>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
-#include <sqlite3.h>
 
 namespace {
 
@@ -43,7 +43,8 @@ std::string rows_of(const std::string& path) {
   BOOST_REQUIRE(sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READONLY, nullptr) == SQLITE_OK);
   std::string text;
   const auto add = [](void* to, int n, char** values, char**) {
-    for (int i = 0; i < n; ++i) *static_cast<std::string*>(to) += std::string(values[i] != nullptr ? values[i] : "NULL") + "|";
+    for (int i = 0; i < n; ++i)
+      *static_cast<std::string*>(to) += std::string(values[i] != nullptr ? values[i] : "NULL") + "|";
     *static_cast<std::string*>(to) += "\n";
     return 0;
   };
@@ -96,7 +97,8 @@ BOOST_AUTO_TEST_CASE(random_values_depend_on_seed_sample_and_key_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(real_ranges_stay_within_their_ends) {
-  for (const auto& p : parse(kHead + "random: {samples: 50, keys: {pe.tcm.read_bw_gbs: {min: 63.5, max: 64}}}\n").points) {
+  for (const auto& p :
+       parse(kHead + "random: {samples: 50, keys: {pe.tcm.read_bw_gbs: {min: 63.5, max: 64}}}\n").points) {
     const double v = std::stod(p[0].second);
     BOOST_TEST((v >= 63.5 && v <= 64.0));
   }
@@ -113,8 +115,10 @@ BOOST_AUTO_TEST_CASE(mistakes_are_named_with_their_line) {
   check_refused("grid: {pe.dma: [1]}\n", "dir/s.yaml:3: key 'pe.dma'", "a group of keys");
   check_refused("set: {bench.M: 3}\nlist:\n  - {bench.M: 4}\n", "dir/s.yaml:5: key 'bench.M'", "either fixed or swept");
   check_refused("random: {samples: 0, keys: {bench.M: [1]}}\n", "dir/s.yaml:3: key 'random.samples'", "from 1");
-  check_refused("random: {samples: 1, keys: {bench.M: {min: 9, max: 3}}}\n", "dir/s.yaml:3: key 'bench.M: max'", "not less than min");
-  check_refused("random: {samples: 1, keys: {bench.M: {min: 1, mx: 3}}}\n", "dir/s.yaml:3: key 'bench.M: mx'", "'bench.M: max'");
+  check_refused("random: {samples: 1, keys: {bench.M: {min: 9, max: 3}}}\n", "dir/s.yaml:3: key 'bench.M: max'",
+                "not less than min");
+  check_refused("random: {samples: 1, keys: {bench.M: {min: 1, mx: 3}}}\n", "dir/s.yaml:3: key 'bench.M: mx'",
+                "'bench.M: max'");
   check_refused("mode: timming\ngrid: {bench.M: [1]}\n", "dir/s.yaml:3: key 'mode'", "timing, data, emit");
   check_refused("", "dir/s.yaml: found no points", "grid, list and random");
   BOOST_TEST(contains(refusal("topology: x\nbench: gem\n"), "did you mean 'gemm'"));
@@ -138,7 +142,8 @@ std::string big_sweep() {
          "  pe.cost_model.cycles_per_byte: [0.0, 0.25]\n"
          "list:\n  - {pe.cost_model.max_command_bytes: 16}\n  - {bench.M: 7, pe.cost_model.max_command_bytes: 16}\n"
          "random:\n  samples: 182\n"
-         "  keys: {bench.N: {min: 1, max: 512, scale: log}, bench.K: {min: 1, max: 4096, scale: log}, bench.dtype: [f16, f32]}\n";
+         "  keys: {bench.N: {min: 1, max: 512, scale: log}, bench.K: {min: 1, max: 4096, scale: log}, bench.dtype: "
+         "[f16, f32]}\n";
 }
 
 BOOST_AUTO_TEST_CASE(killed_sweeps_resume_to_the_same_bytes) {
@@ -168,7 +173,8 @@ BOOST_AUTO_TEST_CASE(killed_sweeps_resume_to_the_same_bytes) {
   const Ended last = kernbench(dir, {"sweep", "s.yaml", "--out", "stormy", "--resume"});
   BOOST_TEST(last.code == 1, last.err);
   BOOST_TEST(contains(last.out, "200 points, " + std::to_string(before.size()) + " of them from before"), last.out);
-  for (const auto& [file, time] : before) BOOST_TEST((std::filesystem::last_write_time(file) == time), file << " was done again");
+  for (const auto& [file, time] : before)
+    BOOST_TEST((std::filesystem::last_write_time(file) == time), file << " was done again");
 
   BOOST_TEST(read_text(dir / "calm/results.csv") == read_text(dir / "stormy/results.csv"));
   BOOST_TEST(rows_of(dir / "calm/results.sqlite") == rows_of(dir / "stormy/results.sqlite"));
@@ -216,8 +222,8 @@ BOOST_AUTO_TEST_CASE(slurm_runs_the_same_sweep_to_the_same_bytes) {
                                  "list:\n  - {pe.cost_model.max_command_bytes: 16}\n");
   const Ended local = kernbench(dir, {"sweep", "s.yaml", "--out", "local"});
   BOOST_TEST(local.code == 1);
-  const Ended e = Process(dir, {std::string(KB_SOURCE_DIR) + "/tests/cli/with_slurm.sh", KB_PROGRAM, "sweep", "s.yaml", "--out",
-                                "slurm", "--engine", "slurm", "--jobs", "2"})
+  const Ended e = Process(dir, {std::string(KB_SOURCE_DIR) + "/tests/cli/with_slurm.sh", KB_PROGRAM, "sweep", "s.yaml",
+                                "--out", "slurm", "--engine", "slurm", "--jobs", "2"})
                       .wait();
   if (e.code == 77) {
     BOOST_TEST_MESSAGE(e.err);

@@ -1,10 +1,10 @@
 // The parts of ECharts that the report uses, and what its charts share.
 import * as echarts from 'echarts/core';
-import { BarChart, CustomChart, LineChart, LinesChart, ScatterChart } from 'echarts/charts';
+import { BarChart, CustomChart, LineChart, ScatterChart } from 'echarts/charts';
 import { DataZoomComponent, GridComponent, LegendComponent, MarkLineComponent, TooltipComponent, VisualMapComponent } from 'echarts/components';
 import { CanvasRenderer } from 'echarts/renderers';
 
-echarts.use([BarChart, CustomChart, LineChart, LinesChart, ScatterChart, DataZoomComponent, GridComponent, LegendComponent,
+echarts.use([BarChart, CustomChart, LineChart, ScatterChart, DataZoomComponent, GridComponent, LegendComponent,
   MarkLineComponent, TooltipComponent, VisualMapComponent, CanvasRenderer]);
 
 export { echarts };

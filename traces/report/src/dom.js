@@ -25,7 +25,7 @@ export function num(value, decimals = 3) {
   return format(decimals).format(value);
 }
 
-export const percent = (share) => num(100 * share, 1) + ' %';
+export const percent = (share) => (share > 0 && share < 0.0005 ? '< 0.1 %' : `${format(1).format(100 * share)} %`);
 
 export function table(columns, rows) {
   return h('div', { class: 'scroll' }, h('table', {},

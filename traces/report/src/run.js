@@ -181,22 +181,30 @@ export function map(data) {
     ['HBM slice', 'coloured by the mean use of its pseudo channels'],
   ]));
   const [width, depth] = m.size;
+  // Used links lie above the others.
+  m.links.sort((a, b) => a[4] - b[4]);
+
+  function link(params, api) {
+    const from = api.coord([api.value(0), api.value(1)]), to = api.coord([api.value(2), api.value(3)]);
+    return { type: 'line', shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] }, style: { stroke: api.visual('color'), lineWidth: api.value(4) > 0 ? 3 : 1.5 } };
+  }
   section.draw = () => {
     const pixels = element.clientWidth || 1160;
-    const instance = chart(element, 'map', Math.min(900, Math.max(420, (pixels * depth) / width)), {
+    const instance = chart(element, 'map', Math.min(760, Math.max(420, (pixels * depth) / width)), {
       grid: { left: 10, right: 10, top: 40, bottom: 50 },
       legend: { top: 0 },
       tooltip: { formatter: (p) => p.data.text ?? p.data.name ?? '' },
-      visualMap: { type: 'continuous', min: 0, max: 1, seriesIndex: [0, 1], dimension: 'use', orient: 'horizontal', left: 'center', bottom: 0,
+      // Links and memories keep their use in the same dimension.
+      visualMap: { type: 'continuous', min: 0, max: 1, seriesIndex: [0, 1], dimension: 4, orient: 'horizontal', left: 'center', bottom: 0,
         inRange: { color: scale }, text: ['use 100 %', '0 %'], calculable: true, formatter: (v) => percent(v) },
       dataZoom: [{ type: 'inside', xAxisIndex: 0, filterMode: 'none' }, { type: 'inside', yAxisIndex: 0, filterMode: 'none' }],
       xAxis: { type: 'value', min: -1.5, max: width - 1.5, show: false },
       yAxis: { type: 'value', min: -1.5, max: depth - 1.5, inverse: true, show: false },
       series: [
-        { name: 'links', type: 'lines', coordinateSystem: 'cartesian2d', dimensions: ['use'], lineStyle: { width: 2.5, opacity: 1 },
-          data: m.links.map((l) => ({ coords: [[l[0], l[1]], [l[2], l[3]]], value: [l[4]], text: `${l[5]}: ${num(l[6])} bytes at ${num(l[7])} GB/s, use ${percent(l[4])}` })) },
-        { name: kinds.hbm, type: 'scatter', symbol: 'rect', symbolSize: 10, dimensions: ['x', 'y', 'use'],
-          data: m.nodes.filter((n) => n[2] === 'hbm').map((n) => ({ value: [n[0], n[1], n[4] ?? 0], text: `${n[3]}: mean use of its channels ${percent(n[4] ?? 0)}` })) },
+        { name: 'links', type: 'custom', clip: true, renderItem: link, encode: { x: [0, 2], y: [1, 3] }, itemStyle: { color: scale[0] },
+          data: m.links.map((l) => ({ value: l.slice(0, 5), text: `${l[5]}: ${num(l[6])} bytes at ${num(l[7])} GB/s, use ${percent(l[4])}` })) },
+        { name: kinds.hbm, type: 'scatter', symbol: 'rect', symbolSize: 10, itemStyle: { borderColor: '#57606a', borderWidth: 0.5 },
+          data: m.nodes.filter((n) => n[2] === 'hbm').map((n) => ({ value: [n[0], n[1], 0, 0, n[4] ?? 0], text: `${n[3]}: mean use of its channels ${percent(n[4] ?? 0)}` })) },
         ...Object.entries(symbols).map(([kind, [symbol, size, color]]) => ({ name: kinds[kind], type: 'scatter', symbol, symbolSize: size, itemStyle: { color },
           data: m.nodes.filter((n) => n[2] === kind).map((n) => ({ value: [n[0], n[1]], text: n[3] })) })),
       ],

@@ -1,0 +1,96 @@
+// Opens report pages in a browser and uses them as a person would:
+//
+//   node check_report.mjs PAGE.html [SECTION,SECTION...]
+//
+// SECTIONs are the sections that the page must have (default: those of a run). Exits with 77 where there is no browser.
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Browser, chromium } from './browser.mjs';
+
+if (!chromium) {
+  console.error('skipped: no Chromium (Debian: chromium; or set CHROMIUM to its path)');
+  process.exit(77);
+}
+const [page, list = 'overview,bounds,stalls,timeline,roofline,map,counters'] = process.argv.slice(2);
+const sections = list.split(',');
+const failures = [];
+const check = (ok, what) => { if (!ok) failures.push(what); };
+const zoom = (name, at = 0) => `(() => { const z = kernbenchCharts.${name}.getOption().dataZoom[${at}]; return z.end - z.start; })()`;
+
+const browser = await Browser.open();
+try {
+  await browser.goto(pathToFileURL(resolve(page)).href);
+  const present = await browser.evaluate('[...document.querySelectorAll("section")].map((s) => s.id)');
+  for (const s of sections) check(present.includes(s), `section ${s} is missing (there are ${present.join(', ')})`);
+
+  // Every chart has been painted: its canvas has pixels of more than a few colours.
+  const charts = await browser.evaluate('Object.keys(window.kernbenchCharts ?? {})');
+  check(charts.length > 0, 'no chart was made');
+  for (const name of charts) {
+    await browser.show(`#chart-${name}`);
+    const colours = await browser.evaluate(`(() => { const seen = new Set();
+      for (const c of document.querySelectorAll('#chart-${name} canvas')) {
+        const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 0) seen.add((d[i] << 16) | (d[i + 1] << 8) | d[i + 2]);
+      }
+      return seen.size; })()`);
+    check(colours > 8, `chart ${name} shows ${colours} colours`);
+  }
+
+  if (sections.includes('stalls')) {
+    const sums = await browser.evaluate('[...document.querySelectorAll("#stalls tbody tr")].map((r) => r.lastElementChild.textContent)');
+    check(sums.length > 0 && sums.every((s) => s === '100 %'), `stall stacks add up to ${sums.join(', ')}`);
+  }
+  if (sections.includes('timeline')) {
+    const box = await browser.show('#chart-timeline');
+    const before = await browser.evaluate(zoom('timeline'));
+    await browser.wheel(box.x + box.width / 2, box.y + 60, -400);
+    const after = await browser.evaluate(zoom('timeline'));
+    check(after < before, `the wheel did not zoom the timeline (${before} to ${after})`);
+    await browser.evaluate('document.getElementById("whole").click()');
+    check((await browser.evaluate(zoom('timeline'))) === 100, 'the button did not show the whole run again');
+
+    // The middle of an operation, by the chart's own coordinates; the longest one is the easiest to hit.
+    const place = await browser.evaluate(`(() => { const c = kernbenchCharts.timeline, o = c.getOption();
+      const d = o.series[0].data.reduce((a, b) => (b[2] - b[1] > a[2] - a[1] ? b : a));
+      return c.convertToPixel({ xAxisIndex: 0, yAxisIndex: 0 }, [(d[1] + d[2]) / 2, d[0]]); })()`);
+    const chart = await browser.show('#chart-timeline');
+    await browser.click(chart.x + place[0], chart.y + place[1]);
+    const text = await browser.evaluate('document.getElementById("picked").textContent');
+    check(/ ns/.test(text) && !/^Click/.test(text), `a click on an operation says '${text}'`);
+
+    const boxes = await browser.evaluate('document.querySelectorAll("#timeline input[type=checkbox]").length');
+    if (boxes > 1) {
+      const rows = 'kernbenchCharts.timeline.getOption().yAxis[0].data.length';
+      const few = await browser.evaluate(rows);
+      await browser.evaluate('document.querySelectorAll("#timeline input[type=checkbox]")[1].click()');
+      check((await browser.evaluate(rows)) > few, 'choosing another PE adds no rows');
+    }
+  }
+  if (sections.includes('map')) {
+    const box = await browser.show('#chart-map');
+    const before = await browser.evaluate(zoom('map'));
+    await browser.wheel(box.x + box.width / 2, box.y + box.height / 2, -400);
+    check((await browser.evaluate(zoom('map'))) < before, 'the wheel did not zoom the map');
+    check(await browser.evaluate('kernbenchCharts.map.getOption().series[0].data.some((l) => l.value[4] > 0)'), 'no link of the map was used');
+  }
+  if (sections.includes('curves')) {
+    const count = 'kernbenchCharts.curves.getOption().series.reduce((n, s) => n + s.data.length, 0)';
+    check((await browser.evaluate(count)) > 0, 'the curves have no points');
+    const y = await browser.evaluate('document.getElementById("sweep-y").options.length');
+    for (let i = 0; i < y; ++i)
+      await browser.evaluate(`(() => { const s = document.getElementById('sweep-y'); s.selectedIndex = ${i}; s.dispatchEvent(new Event('change')); })()`);
+    await browser.evaluate('document.getElementById("sweep-log").click()');
+  }
+  const undefinedMetrics = await browser.evaluate('[...document.querySelectorAll("section")].filter((s) => s.id !== "notes" && s.id !== "overview" && !s.querySelector("dl dt")).map((s) => s.id)');
+  check(undefinedMetrics.length === 0, `no definitions stand in ${undefinedMetrics.join(', ')}`);
+  const blanks = await browser.evaluate('/undefined|NaN|\\[object/.exec(document.querySelector("main").innerText)?.[0] ?? ""');
+  check(blanks === '', `the page says '${blanks}'`);
+} catch (error) {
+  failures.push(error.message);
+}
+failures.push(...browser.problems);
+await browser.close();
+for (const f of failures) console.error(`failed: ${f}`);
+console.log(failures.length ? `${page}: ${failures.length} problems` : `${page}: in order`);
+process.exit(failures.length ? 1 : 0);
