@@ -226,6 +226,11 @@ std::vector<std::string> Platform::link_names() const {
   for (const auto& l : impl_->fabric->link_stats()) names.push_back(l.name);
   return names;
 }
+std::uint64_t Platform::activations() const {
+  std::uint64_t sum = impl_->fabric->activations();
+  for (const Pe* pe : impl_->pes) sum += pe->activations();
+  return sum;
+}
 void Platform::check_conservation() const { impl_->fabric->check_conservation(); }
 std::string Platform::in_flight() const { return impl_->in_flight(); }
 

@@ -459,6 +459,7 @@ std::vector<LinkStats> Fabric::link_stats() const {
 }
 
 std::uint64_t Fabric::messages() const { return impl_->context.injected; }
+std::uint64_t Fabric::activations() const { return impl_->context.activations; }
 std::uint64_t Fabric::in_flight() const { return impl_->context.injected - impl_->context.delivered; }
 
 void Fabric::check_conservation() const {

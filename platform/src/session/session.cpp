@@ -442,7 +442,7 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   summary.status = outcome.status;
   summary.message = outcome.message;
   summary.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_start).count();
-  summary.activations = platform ? sc_core::sc_delta_count() : 0;
+  summary.activations = platform ? platform->activations() : 0;
   summary.peak_rss_mb = peak_rss_mb();
   if (streams.log) summary.op_log = RunSummary::OpLogDigest{streams.log->records(), streams.log->hash()};
   outcome.summary_json = summary_json(summary);

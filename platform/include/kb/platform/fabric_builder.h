@@ -91,6 +91,8 @@ class Fabric final : public FabricDirectory {
   std::vector<LinkStats> link_stats() const;
   /// Messages injected so far.
   std::uint64_t messages() const;
+  /// Times that a process of the fabric or of a memory ran.
+  std::uint64_t activations() const;
   /// Messages injected and not yet delivered.
   std::uint64_t in_flight() const;
   /// Law 3: messages injected = delivered, every queue empty, every pool full. Throws ModelError naming the rest.

@@ -56,6 +56,9 @@ class Platform : public sc_core::sc_module {
   /// Links and memory channels by name, in the numbers that a LinkObserver sees.
   std::vector<std::string> link_names() const;
 
+  /// Times that a process of the machine ran.
+  std::uint64_t activations() const;
+
   /// Law 3: messages injected = delivered, nothing in flight, every pool full. Throws ModelError naming the rest.
   void check_conservation() const;
 

@@ -99,6 +99,7 @@ struct FabricContext {
   PayloadPool payloads;               // of transactions that the fabric itself issues
   std::uint64_t injected = 0;         // messages
   std::uint64_t delivered = 0;
+  std::uint64_t activations = 0;      // of the fabric's and the memories' processes
 
   /// A wait shorter than half of the kernel's time resolution is none: what is due within it is due now.
   Ps slack = 0;
@@ -128,6 +129,7 @@ struct FabricContext {
   /// Runs the body of a process; hands its exceptions to the platform.
   template <typename Body>
   void guarded(Body&& body) {
+    ++activations;
     if (faults == nullptr) {
       body();
       return;
