@@ -24,12 +24,20 @@ constexpr std::int64_t kRun = 1024;
 using In = Eigen::Map<const Eigen::ArrayXf>;
 using Out = Eigen::Map<Eigen::ArrayXf>;
 
-In row(const float* p, std::size_t n) { return In(p, static_cast<Eigen::Index>(n)); }
-Out row(float* p, std::size_t n) { return Out(p, static_cast<Eigen::Index>(n)); }
+In row(const float* p, std::size_t n) {
+  return In(p, static_cast<Eigen::Index>(n));
+}
+Out row(float* p, std::size_t n) {
+  return Out(p, static_cast<Eigen::Index>(n));
+}
 
 // NaN goes through comparisons, so that a value nobody wrote shows in the result.
-float maximum(float a, float b) { return (a > b || a != a) ? a : b; }
-float minimum(float a, float b) { return (a < b || a != a) ? a : b; }
+float maximum(float a, float b) {
+  return (a > b || a != a) ? a : b;
+}
+float minimum(float a, float b) {
+  return (a < b || a != a) ? a : b;
+}
 
 template <typename F>
 MathOp unary(const char* kind, F f) {
@@ -127,15 +135,17 @@ void fill_value(const float* const*, const double* s, float* out, std::size_t n)
   std::fill_n(out, n, static_cast<float>(s[0]));
 }
 
-std::string shape_error(const OpSpec& op, const std::string& what) { return "math operation " + op.kind + ": " + what; }
+std::string shape_error(const OpSpec& op, const std::string& what) {
+  return "math operation " + op.kind + ": " + what;
+}
 
 /// Axis of `rank` dimensions, negative ones counted from the end. Throws ModelError.
 int axis_of(const OpSpec& op, const char* name, int rank) {
   const double value = op.scalar(name);
   const int axis = static_cast<int>(value);
   if (static_cast<double>(axis) != value || axis < -rank || axis >= rank)
-    throw ModelError(shape_error(op, std::string(name) + ": found " + std::to_string(value) + "; allowed: " +
-                                         std::to_string(-rank) + ".." + std::to_string(rank - 1)));
+    throw ModelError(shape_error(op, std::string(name) + ": found " + std::to_string(value) +
+                                         "; allowed: " + std::to_string(-rank) + ".." + std::to_string(rank - 1)));
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -198,10 +208,15 @@ void causal_mask(const MathCall& call) {
   const auto row_pos = static_cast<std::int64_t>(call.op.scalar("row_pos"));
   const auto col_pos = static_cast<std::int64_t>(call.op.scalar("col_pos"));
   const auto period = static_cast<std::int64_t>(call.op.scalar("row_period", 0));
+  const auto row_stride = static_cast<std::int64_t>(call.op.scalar("row_stride", 1));
+  const auto col_stride = static_cast<std::int64_t>(call.op.scalar("col_stride", 1));
   if (period < 0) throw ModelError(shape_error(call.op, "row_period: found a negative number; allowed: 1 and above"));
+  if (row_stride < 1 || col_stride < 1)
+    throw ModelError(shape_error(call.op, "row_stride, col_stride: found a number below 1; allowed: 1 and above"));
   for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t position = row_pos + (period > 0 ? r % period : r);
-    const std::int64_t visible = std::clamp<std::int64_t>(position - col_pos + 1, 0, cols);
+    const std::int64_t position = row_pos + row_stride * (period > 0 ? r % period : r);
+    const std::int64_t visible =
+        position < col_pos ? 0 : std::min<std::int64_t>((position - col_pos) / col_stride + 1, cols);
     float* out = call.out + r * cols;
     std::fill_n(out, visible, 0.0f);
     std::fill_n(out + visible, cols - visible, -kInf);
@@ -222,8 +237,8 @@ std::array<std::int64_t, Shape::kMaxRank> broadcast_steps(const OpSpec& op, cons
   }
   std::array<std::int64_t, Shape::kMaxRank> steps{};
   const auto refuse = [&] {
-    throw ModelError(shape_error(op, "operand " + name + ": found shape " + shape.str() +
-                                         "; allowed: one that broadcasts to " + out.str()));
+    throw ModelError(shape_error(
+        op, "operand " + name + ": found shape " + shape.str() + "; allowed: one that broadcasts to " + out.str()));
   };
   const int skip = out.rank() - shape.rank();
   if (skip < 0) refuse();
@@ -384,7 +399,7 @@ MathTable MathTable::builtin() {
   MathOp mask;
   mask.kind = "causal_mask";
   mask.scalars = {"row_pos", "col_pos"};
-  mask.optional_scalars = {"row_period"};
+  mask.optional_scalars = {"row_period", "row_stride", "col_stride"};
   mask.whole = causal_mask;
   t.add(mask);
 
@@ -441,8 +456,8 @@ const MathOp& MathTable::find(const OpSpec& op, bool tile) const {
 void evaluate(const MathOp& meaning, const OpSpec& op, const Values* in, std::size_t inputs, const Shape& out_shape,
               float* out, std::uint32_t vector_width, std::vector<float>& scratch) {
   if (inputs != meaning.operands.size())
-    throw ModelError("math operation " + op.kind + ": found " + std::to_string(inputs) + " inputs; allowed: " +
-                     std::to_string(meaning.operands.size()));
+    throw ModelError("math operation " + op.kind + ": found " + std::to_string(inputs) +
+                     " inputs; allowed: " + std::to_string(meaning.operands.size()));
   if (out_shape.numel() == 0) return;
   if (meaning.whole) {
     meaning.whole(MathCall{op, in, inputs, out_shape, out, vector_width, scratch});

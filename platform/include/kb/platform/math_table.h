@@ -61,8 +61,8 @@ class MathTable {
   /// {src}+value: add sub mul div rsub rdiv maximum minimum; {src}+factor: scale;
   /// fma {a, b, c} = a * b + c with two roundings; where {cond, a, b}; clamp {src}+lo, hi;
   /// rmax rsum {src}+axis, the axis kept as size 1;
-  /// full {}+value; causal_mask {}+row_pos, col_pos (+row_period): element (r, c) is 0 where
-  /// col_pos + c <= row_pos + r mod row_period, else -inf;
+  /// full {}+value; causal_mask {}+row_pos, col_pos (+row_period, row_stride, col_stride): element (r, c) is 0 where
+  /// col_pos + col_stride * c <= row_pos + row_stride * (r mod row_period), else -inf;
   /// epilogues besides: bias {src, bias}, add mul {src, other}, dequant {src, scale}.
   static MathTable builtin();
 
