@@ -221,6 +221,7 @@ class OnePe : public sc_core::sc_module, protected PacketFwIf, protected tlm::tl
   std::unique_ptr<StubMemory> memory;
   std::unique_ptr<Pe> pe;
   Ps completed_at = -1;
+  std::vector<QueueEnd> queues;  // installed at every launch
   std::vector<tlm::tlm_generic_payload*> responses;
 
   struct Options {
@@ -265,7 +266,7 @@ class OnePe : public sc_core::sc_module, protected PacketFwIf, protected tlm::tl
 
   /// Launches the kernel now; the simulation is run by the caller.
   void launch(const KernelProgram& program, Ps common_start = 0) {
-    pe->prepare_launch({});
+    pe->prepare_launch(queues);
     message_ = LaunchMessage{};
     message_.program = &program;
     message_.start = common_start;

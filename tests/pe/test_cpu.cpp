@@ -196,6 +196,9 @@ BOOST_FIXTURE_TEST_CASE(abandoned_kernels_unwind, FreshContext) {
   live_locals() = 0;
   {
     OnePe bench(free_params());
+    QueueEnd from_1;
+    from_1.peer = 1;
+    bench.queues = {from_1};
     const std::string m = message_of([&] {
       bench.run([](PePort& pe) {
         Local local;

@@ -62,6 +62,14 @@ void EngineAccount::stall(Ps until, Cause cause) {
   until_ = until;
 }
 
+void EngineAccount::rest(Ps until) {
+  if (until <= until_) return;
+  time_.idle += until - until_;
+  until_ = until;
+}
+
+void EngineAccount::work(Ps until) { busy(until_, until); }
+
 void EngineAccount::begin(Ps at, const TileToken& token, Cause last, Cause upstream) {
   if (open_services_++ != 0) return;
   serve(at, at, token, last, upstream);
@@ -81,7 +89,7 @@ void EngineAccount::finish(Ps at) {
 EngineTime EngineAccount::close(Ps start, Ps end, const std::string& name) const {
   EngineTime closed = time_;
   const Ps length = end - start;
-  closed.idle = length - closed.total();
+  closed.idle = length - (closed.total() - closed.idle);
   if (start != start_ || open_services_ != 0 || closed.idle < 0 || until_ - start_ != time_.total() || until_ > end)
     throw ModelError(name + ": its account does not close: found busy " + std::to_string(time_.busy) +
                      " ps, accounted " + std::to_string(time_.total()) + " ps of [" + std::to_string(start_) + ", " +

@@ -271,7 +271,8 @@ std::string Cpu::blocked_state() const {
 }
 
 void Cpu::abandon() {
-  if (!running_) return;
+  const auto status = sc_core::sc_get_status();
+  if (!running_ || (status != sc_core::SC_RUNNING && status != sc_core::SC_PAUSED)) return;
   abandoned_ = true;
   // At once, so that a single sc_start(SC_ZERO_TIME) unwinds; no model time or result hangs on it any more.
   answer_event_.notify();

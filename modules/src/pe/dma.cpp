@@ -212,7 +212,7 @@ void Dma::start(Job& job, Engine& engine, Ps now) {
       first_issue_ = std::min(first_issue_, now);
     }
   }
-  if (job.bytes == 0) {
+  if (job.bytes == 0 && job.way != kQueue) {
     ways_[job.way].ending.push_back(&job);
     return;
   }
@@ -242,6 +242,7 @@ void Dma::send(Job& job, Ps now) {
   if (open_pieces_ == pieces_.size()) pieces_.push_back(std::make_unique<Piece>());
   Piece& piece = *pieces_[open_pieces_++];
   piece.job = &job;
+  piece.posted = job.way == kQueue;
   piece.trans = &pool().take(read ? tlm::TLM_READ_COMMAND : tlm::TLM_WRITE_COMMAND, run.address, run.bytes);
   piece.serial = ++serial_;
   TransferExtension& ext = PayloadPool::extension(*piece.trans);
@@ -261,6 +262,11 @@ void Dma::send(Job& job, Ps now) {
   tlm::tlm_phase phase = tlm::BEGIN_REQ;
   sc_core::sc_time delay = delay_until(at, now);
   request_ = &trans;
+  // An empty message has left when it is announced.
+  if (job.way == kQueue && job.bytes == 0) {
+    answers_.append({Answer::Kind::left, &trans, piece.serial}, at);
+    wake_at(at, now);
+  }
   const auto answer = socket->nb_transport_fw(trans, phase, delay);
   const Ps answered = now + to_ps(delay);
   if (answer == tlm::TLM_ACCEPTED) return;
@@ -327,6 +333,7 @@ void Dma::piece_done(Piece& piece, Ps at) {
 }
 
 void Dma::ended(Piece& piece, Ps at) {
+  if (piece.posted) counters().serial_ps += PayloadPool::extension(*piece.trans).path_ps;
   piece_done(piece, at);
   piece.trans->release();
   piece.trans = nullptr;
@@ -350,6 +357,7 @@ void Dma::end_jobs(Way& way, Ps now) {
 void Dma::end(Job& job, Ps now) {
   --ways_[job.way].engines[job.engine].held;
   if (job.way == kQueue) {
+    counters().serial_ps += job.request_at - job.issue;
     SlotTransferPhase phase = SlotTransferPhase::left;
     sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
     SlotTransfer& slot = *job.slot;

@@ -168,6 +168,7 @@ Ps Pe::finish_time() const { return impl_->cpu->finish_time(); }
 
 PeStats Pe::stats(Ps start, Ps end) const {
   const PeCounters& c = impl_->counters;
+  impl_->ipcq->check_empty();
   PeStats s;
   s.id = impl_->env.id;
   s.start = start;

@@ -90,9 +90,10 @@ void Scheduler::decide(Ps now, std::uint64_t delta) {
   take_fetched(now, delta);
 
   handed_over_.drain(now, delta, [&](std::uint32_t slot, Ps) {
-    entry(slot).handed_over = true;
-    answer(entry(slot).id, CommandPhase::left_queue);
-    underway(false);
+    Entry& e = entry(slot);
+    e.handed_over = true;
+    answer(e.id, CommandPhase::left_queue);
+    if (e.remaining != 0) underway(false);  // it waits for its peer
   });
 
   const auto by_id = [this](std::uint32_t x, std::uint32_t y) { return entry(x).id < entry(y).id; };

@@ -28,6 +28,11 @@ class EngineAccount {
   /// Stalled for `cause` from the end of what was accounted to `until`.
   void stall(Ps until, Cause cause);
 
+  /// Nothing to do from the end of what was accounted to `until`.
+  void rest(Ps until);
+  /// As stall, but busy.
+  void work(Ps until);
+
   /// Overlapping services: busy from the first begin to the last finish.
   void begin(Ps at, const TileToken& token, Cause last, Cause upstream = Cause::buffer);
   void begin(Ps at, Cause gap);

@@ -85,6 +85,7 @@ class Dma : public TokenEngine,
     tlm::tlm_generic_payload* trans = nullptr;
     std::uint64_t serial = 0;
     Job* job = nullptr;              // null: posted, and has left
+    bool posted = false;
   };
   struct Engine {
     Ps port_free = 0;                // end of the last issue

@@ -27,6 +27,7 @@ struct QueueEnd {
   bool sends = false;                  // this PE is the sender; otherwise the receiver
   std::uint64_t peer_window = 0;       // sender: physical address of the peer's queue window
   Ps credit_ps = 0;                    // receiver: path latency of its credits to the peer
+  Ps bank_path_ps = 0;                 // receiver: to the bank of its sram or hbm slots, one way
 };
 
 class Pe : public sc_core::sc_module {

@@ -28,7 +28,6 @@ struct PeEnv {
   const PeRegistry* registry = nullptr;  // optional: null knows the built-in implementations only
   Activity* activity = nullptr;          // optional
   FaultSink* faults = nullptr;           // optional: null lets exceptions of processes reach SystemC
-  Ps bank_path_ps = 0;                   // PE to the bank of its sram or hbm queue slots, one way (spec 5.1)
 };
 
 }  // namespace kb
