@@ -1,5 +1,6 @@
 #include "benches.h"
 
+#include <kb/kernels/collectives/critical_path.h>
 #include <kb/kernels/collectives/plan.h>
 #include <kb/kernels/launch.h>
 #include <kb/tlm_if/errors.h>
@@ -144,12 +145,15 @@ class AllreduceBench : public Bench {
 
     ctx.progress(std::string(collectives::name_of(plan.spec().algo)) + " " + collectives::name_of(plan.spec().op));
     BenchResult result;
-    result.launches.push_back(
-        {"allreduce", ctx.host().launch(tl::bind_kernel("allreduce", collectives::collective, plan, vectors),
-                                        plan.launch_options())});
+    const auto kernel = tl::bind_kernel("allreduce", collectives::collective, plan, vectors);
+    const collectives::TimedKernel timed(kernel, machine.total_pes());
+    const LaunchOptions options = plan.launch_options();
+    result.launches.push_back({"allreduce", ctx.host().launch(timed, options)});
     const LaunchResult& launch = result.launches.back().result;
     result.latency_ns = ns_from_ps(launch.latency());
     describe(machine, plan, ctx.mode(), result);
+    if (ctx.mode() != Mode::emit)
+      result.tables.push_back(split_table(collectives::critical_path(machine, options, launch, timed.timelines())));
     if (ctx.with_data()) check(ctx, plan, x, vectors, row_bytes, result);
     ctx.host().free(vectors);
     return result;
@@ -226,6 +230,22 @@ class AllreduceBench : public Bench {
         fmt::format("alpha-beta bound {:.3f} ns of {:.3f} ns ({:.1f} %): {} steps, {} B per rank at {:.1f} GB/s; {}",
                     bound.bound_ns, time, time > 0 ? 100 * bound.bound_ns / time : 100.0, plan.steps(),
                     bound.bytes_per_rank, bound.beta_gbs, bound_sentence(result.launches.back().result));
+  }
+
+  /// The latency by what the launch waited for; adds up to it.
+  static ResultTable split_table(const collectives::PathSplit& split) {
+    ResultTable table{"critical_path", {"part", "ns", "share"}, {}};
+    const auto row = [&](const char* part, Ps ps) {
+      const double share = split.total() > 0 ? static_cast<double>(ps) / static_cast<double>(split.total()) : 0.0;
+      table.rows.push_back({std::string(part), ns_from_ps(ps), share});
+    };
+    row("links", split.links);
+    row("slots", split.slots);
+    row("math", split.math);
+    row("dispatch", split.dispatch);
+    if (split.memory > 0) row("memory", split.memory);
+    row("total", split.total());
+    return table;
   }
 
   static void check(BenchContext& ctx, const Plan& plan, const LogicalTensor& x, const Tensor& vectors,

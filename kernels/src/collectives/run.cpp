@@ -2,6 +2,7 @@
 #include <kb/tlm_if/units.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -31,6 +32,7 @@ class Runner {
         post();
         const Pending pending = pending_.front();
         pending_.pop_front();
+        last_[static_cast<std::size_t>(m.direction)] = pending.incoming;
         if (m.span.count == 0)
           tl_.wait(pending.incoming);  // an empty message still orders the steps
         else if (m.kind == Kind::receive)
@@ -40,6 +42,9 @@ class Runner {
       }
     }
     if (staged_) unstage();
+    // Messages into the vector that no later move has looked at. Each queue delivers in order.
+    for (const Handle& h : last_)
+      if (h.valid()) tl_.wait(h);
   }
 
  private:
@@ -188,8 +193,9 @@ class Runner {
   std::deque<std::size_t> free_;
   std::deque<Pending> pending_;
   std::optional<Staged> staged_;
-  std::size_t at_ = 0;    // the move that is being carried out
-  std::size_t next_ = 0;  // the first that has not been looked at for posting
+  std::array<Handle, kDirections> last_;  // received from each direction
+  std::size_t at_ = 0;                    // the move that is being carried out
+  std::size_t next_ = 0;                  // the first that has not been looked at for posting
 };
 
 }  // namespace

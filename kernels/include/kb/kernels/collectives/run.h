@@ -24,7 +24,7 @@ std::int64_t piece_elements(std::uint64_t chunk_bytes, DType dtype);
 /// Commands per move: send 1, receive 1, add 2 (receive and Math); for a vector in HBM besides 1 load before a span is
 /// sent or added to, and 1 store after a span that is kept.
 /// Scratch: at least one message (TCM) or two (HBM); ModelError where it does not suffice. Returns when all messages
-/// have been used; their last stores and sends may still be under way.
+/// have arrived; the last sums, sends and stores may still be under way.
 void run(tl::Context& tl, const Vector& x, const Moves& moves, const RunOptions& options = {});
 
 /// x becomes the sum over the ring, in 2 (N - 1) steps.
