@@ -159,7 +159,9 @@ void Scheduler::accept(const CommandSlip& slip, Ps start, Ps now) {
   counters().must_read_bytes += summary.must_read_bytes;
   counters().must_write_bytes += summary.must_write_bytes;
   if (records()) {
-    OpRecord r = records().blank(OpKind::control, OpName::command, start, now);
+    // A send can take its value in the picosecond of its acceptance: of equal kind, the scheduler's record is first.
+    const bool queued = slip.command->kind == CommandKind::ipcq_send || slip.command->kind == CommandKind::ipcq_recv;
+    OpRecord r = records().blank(queued ? OpKind::ipcq : OpKind::control, OpName::command, start, now);
     r.t_ready = slip.ready;
     r.command = slip.command;
     r.block_m = plan.has_loop() ? plan.block().mb : 0;

@@ -69,7 +69,7 @@ T extract(std::vector<T>& list, std::size_t i) {
 /// A streamed operand's tile as its DMA read found it.
 struct Snapshot {
   TileRole role = TileRole::a;
-  std::int32_t index = 0;   // tile_m of a, tile_n of b
+  std::int32_t index = 0;  // tile_m of a, tile_n of b
   std::int32_t tile_k = 0;
   std::uint64_t order = 0;  // of reading, within the command
   std::int64_t uses = 0;
@@ -134,7 +134,7 @@ struct Live {
   std::vector<const MathOp*> meanings;  // per op; null for those that are no math
   std::vector<bool> done;               // per op of scope kernel, and the one op of a single command
   std::unique_ptr<Loop> loop;
-  bool completed = false;               // command_done was seen (queue commands move their value later)
+  bool completed = false;  // command_done was seen (queue commands move their value later)
 };
 
 /// A tensor sent and not yet received.
@@ -143,8 +143,13 @@ struct Message {
   std::vector<unsigned char> bytes;
 };
 
-OpKind kind_of(OpName name) {
-  switch (name) {
+bool is_queue(CommandKind kind) {
+  return kind == CommandKind::ipcq_send || kind == CommandKind::ipcq_recv;
+}
+
+/// Commands for the queue engine are of its kind, so that they stand before a send of the same picosecond.
+OpKind kind_of(const OpRecord& r) {
+  switch (r.name) {
     case OpName::dma_read:
     case OpName::dma_write:
     case OpName::fetch:
@@ -157,7 +162,7 @@ OpKind kind_of(OpName name) {
     case OpName::recv:
     case OpName::slot_write:
     case OpName::credit: return OpKind::ipcq;
-    case OpName::command:
+    case OpName::command: return r.command && is_queue(r.command->kind) ? OpKind::ipcq : OpKind::control;
     case OpName::command_done:
     case OpName::launch:
     case OpName::launch_done: return OpKind::control;
@@ -165,14 +170,14 @@ OpKind kind_of(OpName name) {
   return OpKind::control;
 }
 
-bool is_queue(CommandKind kind) { return kind == CommandKind::ipcq_send || kind == CommandKind::ipcq_recv; }
-
 std::string ns_text(Ps ps) {
   std::string fraction = std::to_string(ps % 1000);
   return std::to_string(ps / 1000) + "." + std::string(3 - std::min<std::size_t>(3, fraction.size()), '0') + fraction;
 }
 
-std::string range_text(std::int64_t count) { return "0.." + std::to_string(count - 1); }
+std::string range_text(std::int64_t count) {
+  return "0.." + std::to_string(count - 1);
+}
 
 /// Runs `f`, which calls user-visible helpers that throw ModelError without knowing the record.
 template <typename F, typename Fail>
@@ -199,12 +204,16 @@ class DataPass::Impl {
       case OpName::command: accept(); break;
       case OpName::command_done: complete(); break;
       case OpName::dma_read:
-        if (r.role == TileRole::none) transfer(CommandKind::dma_read, "src");
-        else read_tile();
+        if (r.role == TileRole::none)
+          transfer(CommandKind::dma_read, "src");
+        else
+          read_tile();
         break;
       case OpName::dma_write:
-        if (r.role == TileRole::none) transfer(CommandKind::dma_write, "out");
-        else write_tile();
+        if (r.role == TileRole::none)
+          transfer(CommandKind::dma_write, "out");
+        else
+          write_tile();
         break;
       case OpName::fetch: {
         const Loop& loop = the_loop();
@@ -261,7 +270,8 @@ class DataPass::Impl {
   // ---- errors ----------------------------------------------------------------------------------------------
 
   std::string component_name(std::size_t i) const {
-    return components_ && i < components_->size() ? components_->name(static_cast<std::uint32_t>(i)) : std::to_string(i);
+    return components_ && i < components_->size() ? components_->name(static_cast<std::uint32_t>(i))
+                                                  : std::to_string(i);
   }
 
   [[noreturn]] void fail_with(const std::string& what) const {
@@ -286,7 +296,7 @@ class DataPass::Impl {
     const OpRecord& r = *r_;
     if (components_ && r.component >= components_->size())
       fail("component", std::to_string(r.component), range_text(static_cast<std::int64_t>(components_->size())));
-    if (r.kind != kind_of(r.name)) fail("kind", kb::name_of(r.kind), kb::name_of(kind_of(r.name)));
+    if (r.kind != kind_of(r)) fail("kind", kb::name_of(r.kind), kb::name_of(kind_of(r)));
     if (r.t_start > r.t_end) fail("t_start_ns", ns_text(r.t_start), "at most t_end_ns");
     const Order order{r.t_end, r.kind, r.component, r.number};
     if (records_ > 0 && !(last_ < order))
@@ -385,8 +395,8 @@ class DataPass::Impl {
     if (turned) std::swap(rows, cols);
     const bool fits = h.shape.rank() == 2 ? h.shape[0] == rows && h.shape[1] == cols : h.dense();
     if (!fits)
-      throw ModelError(std::string("gemm: found ") + name + " of shape " + h.shape.str() + "; allowed: " +
-                       Shape{rows, cols}.str() + ", or a dense tensor of as many elements");
+      throw ModelError(std::string("gemm: found ") + name + " of shape " + h.shape.str() +
+                       "; allowed: " + Shape{rows, cols}.str() + ", or a dense tensor of as many elements");
     Matrix matrix{&h, h.shape.rank() == 2 ? h.strides[0] : cols, h.shape.rank() == 2 ? h.strides[1] : 1};
     if (turned) std::swap(matrix.row_step, matrix.col_step);
     return matrix;
@@ -400,7 +410,8 @@ class DataPass::Impl {
       if (!op.has_out) throw ModelError("math operation " + op.kind + ": found no out; allowed: one");
       return meaning;
     }
-    if (meaning.transpose) throw ModelError("math operation " + op.kind + ": found in an epilogue; allowed: scope kernel");
+    if (meaning.transpose)
+      throw ModelError("math operation " + op.kind + ": found in an epilogue; allowed: scope kernel");
     if (!loop) {
       if (!previous_out(c, i)) throw ModelError("math operation " + op.kind + ": found nothing before it to work on");
       return meaning;
@@ -438,7 +449,8 @@ class DataPass::Impl {
     for (std::size_t i = 0; i < c.ops.size(); ++i) {
       const bool in_loop = live.loop && (c.ops[i].scope != OpScope::kernel || c.ops[i].kind == "gemm");
       if (!in_loop && !live.done[i])
-        fail("command", "no operation of ops[" + std::to_string(i) + "] (" + c.ops[i].kind + ")", "one before command_done");
+        fail("command", "no operation of ops[" + std::to_string(i) + "] (" + c.ops[i].kind + ")",
+             "one before command_done");
     }
     if (!live.loop) return;
     const Loop& loop = *live.loop;
@@ -514,9 +526,16 @@ class DataPass::Impl {
   std::int64_t depth(const Loop& loop) const { return extent(1, r_->tile_k, loop.k); }
   std::int64_t cols(const Loop& loop) const { return extent(2, r_->tile_n, loop.n); }
 
-  Rect rect_of(const Matrix& matrix, std::int64_t row, std::int64_t col, std::int64_t height, std::int64_t width) const {
-    return Rect{r_->pe,          matrix.handle->space, matrix.addr(row, col), size_of(matrix.handle->dtype),
-                matrix.row_step, matrix.col_step,      height,                width};
+  Rect rect_of(const Matrix& matrix, std::int64_t row, std::int64_t col, std::int64_t height,
+               std::int64_t width) const {
+    return Rect{r_->pe,
+                matrix.handle->space,
+                matrix.addr(row, col),
+                size_of(matrix.handle->dtype),
+                matrix.row_step,
+                matrix.col_step,
+                height,
+                width};
   }
 
   /// Reads the record's tile of an operand into `to`; rows of b are padded with zeros for tile_product.
@@ -533,7 +552,8 @@ class DataPass::Impl {
       integers_.resize(std::max(integers_.size(), width));
       for (std::int64_t i = 0; i < rect.rows; ++i) {
         num::load_i32(type, bytes + i * rect.cols * rect.element, integers_.data(), width);
-        for (std::size_t j = 0; j < width; ++j) words[i * ld + static_cast<std::int64_t>(j)] = static_cast<std::uint32_t>(integers_[j]);
+        for (std::size_t j = 0; j < width; ++j)
+          words[i * ld + static_cast<std::int64_t>(j)] = static_cast<std::uint32_t>(integers_[j]);
         std::fill(words + i * ld + rect.cols, words + (i + 1) * ld, 0u);
       }
       return;
@@ -567,8 +587,10 @@ class DataPass::Impl {
     const TileRole role = r_->role;
     if (role == TileRole::out) fail("role", "out", "a or b");
     if (!loop.plan.streams(role)) fail("role", role == TileRole::a ? "a" : "b", "an operand that is not resident");
-    if (role == TileRole::a) check_index("tile_m", r_->tile_m, loop.tiles_m);
-    else check_index("tile_n", r_->tile_n, loop.tiles_n);
+    if (role == TileRole::a)
+      check_index("tile_m", r_->tile_m, loop.tiles_m);
+    else
+      check_index("tile_n", r_->tile_n, loop.tiles_n);
     check_index("tile_k", r_->tile_k, loop.tiles_k);
     check_transfer(loop);
     auto snapshot = snapshots_.take();
@@ -592,9 +614,10 @@ class DataPass::Impl {
         best = i;
     }
     if (best == loop.snapshots.size())
-      fail(role == TileRole::a ? "tile_m" : "tile_n",
-           std::to_string(index) + " with tile_k " + std::to_string(r_->tile_k),
-           std::string("a tile of operand ") + (role == TileRole::a ? "a" : "b") + " that has been read for this block");
+      fail(
+          role == TileRole::a ? "tile_m" : "tile_n",
+          std::to_string(index) + " with tile_k " + std::to_string(r_->tile_k),
+          std::string("a tile of operand ") + (role == TileRole::a ? "a" : "b") + " that has been read for this block");
     return best;
   }
 
@@ -636,10 +659,10 @@ class DataPass::Impl {
     expect("k", r_->k, k);
     expect("n", r_->n, n);
     Accumulator* acc = find_accumulator(loop);
-    const bool repeated = loop.stored[tile_number(loop)] ||
-                          (acc && (r_->tile_k < acc->next_k ||
-                                   std::any_of(acc->pending.begin(), acc->pending.end(),
-                                               [&](const auto& p) { return p->tile_k == r_->tile_k; })));
+    const bool repeated =
+        loop.stored[tile_number(loop)] ||
+        (acc && (r_->tile_k < acc->next_k || std::any_of(acc->pending.begin(), acc->pending.end(),
+                                                         [&](const auto& p) { return p->tile_k == r_->tile_k; })));
     if (repeated) fail("tile_k", std::to_string(r_->tile_k), "a step that has not been done");
     if (!acc) {
       loop.accumulators.push_back(accumulators_.take());
@@ -649,8 +672,10 @@ class DataPass::Impl {
       acc->next_k = 0;
       acc->next_op = 0;
       acc->integer = loop.integer && loop.k_ops.empty();
-      if (acc->integer) std::fill_n(acc->values.words(m * n), m * n, 0u);
-      else std::fill_n(acc->values.floats(m * n), m * n, 0.0f);
+      if (acc->integer)
+        std::fill_n(acc->values.words(m * n), m * n, 0u);
+      else
+        std::fill_n(acc->values.floats(m * n), m * n, 0.0f);
     }
     std::size_t release_a = 0, release_b = 0;
     Buffer& a = operand(loop, TileRole::a, a_, release_a);
@@ -676,8 +701,10 @@ class DataPass::Impl {
 
   static void product(bool integer, Buffer& a, Buffer& b, Buffer& to, std::int64_t m, std::int64_t k, std::int64_t n,
                       bool accumulate) {
-    if (integer) tile_product(a.u.data(), b.u.data(), to.words(m * n), m, k, n, accumulate);
-    else tile_product(a.f.data(), b.f.data(), to.floats(m * n), m, k, n, accumulate);
+    if (integer)
+      tile_product(a.u.data(), b.u.data(), to.words(m * n), m, k, n, accumulate);
+    else
+      tile_product(a.f.data(), b.f.data(), to.floats(m * n), m, k, n, accumulate);
   }
 
   /// Adds the products whose epilogues are done and whose turn has come.
@@ -689,9 +716,11 @@ class DataPass::Impl {
         continue;
       }
       if (acc.integer) {
-        for (std::int64_t j = 0; j < elements; ++j) acc.values.u[static_cast<std::size_t>(j)] += p.values.u[static_cast<std::size_t>(j)];
+        for (std::int64_t j = 0; j < elements; ++j)
+          acc.values.u[static_cast<std::size_t>(j)] += p.values.u[static_cast<std::size_t>(j)];
       } else {
-        Eigen::Map<Eigen::ArrayXf>(acc.values.f.data(), elements) += Eigen::Map<const Eigen::ArrayXf>(p.values.f.data(), elements);
+        Eigen::Map<Eigen::ArrayXf>(acc.values.f.data(), elements) +=
+            Eigen::Map<const Eigen::ArrayXf>(p.values.f.data(), elements);
       }
       ++acc.next_k;
       partials_.give(extract(acc.pending, i));
@@ -711,8 +740,9 @@ class DataPass::Impl {
   Accumulator& the_sum(Loop& loop) {
     Accumulator& acc = the_accumulator(loop);
     if (acc.next_k != loop.tiles_k)
-      fail("tile_m", "tile (" + std::to_string(r_->tile_m) + ", " + std::to_string(r_->tile_n) + ") with " +
-                         std::to_string(acc.next_k) + " of " + std::to_string(loop.tiles_k) + " k tiles",
+      fail("tile_m",
+           "tile (" + std::to_string(r_->tile_m) + ", " + std::to_string(r_->tile_n) + ") with " +
+               std::to_string(acc.next_k) + " of " + std::to_string(loop.tiles_k) + " k tiles",
            "one whose sum is complete");
     return acc;
   }
@@ -721,8 +751,9 @@ class DataPass::Impl {
     Loop& loop = the_loop();
     Accumulator& acc = the_sum(loop);
     if (acc.next_op != loop.out_ops.size())
-      fail("tile_m", "tile (" + std::to_string(r_->tile_m) + ", " + std::to_string(r_->tile_n) + ") after " +
-                         std::to_string(acc.next_op) + " of " + std::to_string(loop.out_ops.size()) + " epilogue operations",
+      fail("tile_m",
+           "tile (" + std::to_string(r_->tile_m) + ", " + std::to_string(r_->tile_n) + ") after " +
+               std::to_string(acc.next_op) + " of " + std::to_string(loop.out_ops.size()) + " epilogue operations",
            "one whose epilogue is complete");
     const std::int64_t m = rows(loop), n = cols(loop);
     const auto elements = static_cast<std::size_t>(m * n);
@@ -768,7 +799,8 @@ class DataPass::Impl {
     check_index("tile_m", r_->tile_m, loop.tiles_m);
     check_index("tile_n", r_->tile_n, loop.tiles_n);
     std::size_t i = 0;
-    while (i < loop.staged.size() && (loop.staged[i]->tile_m != r_->tile_m || loop.staged[i]->tile_n != r_->tile_n)) ++i;
+    while (i < loop.staged.size() && (loop.staged[i]->tile_m != r_->tile_m || loop.staged[i]->tile_n != r_->tile_n))
+      ++i;
     if (i == loop.staged.size())
       fail("tile_m", std::to_string(r_->tile_m) + " with tile_n " + std::to_string(r_->tile_n),
            "a tile that has been stored and not yet written");
@@ -855,7 +887,8 @@ class DataPass::Impl {
       bool fits = skip >= 0;
       for (int i = 0; fits && i < src.shape.rank(); ++i) {
         fits = src.shape[i] == out.shape[i + skip] || src.shape[i] == 1;
-        if (src.shape[i] != 1) view.strides[static_cast<std::size_t>(i + skip)] = src.strides[static_cast<std::size_t>(i)];
+        if (src.shape[i] != 1)
+          view.strides[static_cast<std::size_t>(i + skip)] = src.strides[static_cast<std::size_t>(i)];
       }
       if (!fits)
         throw ModelError("moved tensor: found shape " + src.shape.str() + "; allowed: one that broadcasts to " +
@@ -900,7 +933,8 @@ class DataPass::Impl {
     const std::vector<int>& turn = per_k ? loop.k_ops : loop.out_ops;
     std::size_t& next = per_k ? partial->next_op : acc.next_op;
     if (next == turn.size() || turn[next] != r_->op)
-      fail("op", std::to_string(r_->op), next == turn.size() ? "none: the epilogue is complete" : std::to_string(turn[next]));
+      fail("op", std::to_string(r_->op),
+           next == turn.size() ? "none: the epilogue is complete" : std::to_string(turn[next]));
     if (!per_k && acc.integer) {
       acc.values.to_float(elements);
       acc.integer = false;
@@ -916,7 +950,8 @@ class DataPass::Impl {
             values_.push_back(ordered_[i] ? load_slice(*ordered_[i], per_k && meaning.row_per_k_tile, m, n, inputs_[i])
                                           : Values{Shape{m, n}, tile.f.data()});
           if (result_.size() < static_cast<std::size_t>(elements)) result_.resize(static_cast<std::size_t>(elements));
-          evaluate(meaning, op, values_.data(), values_.size(), Shape{m, n}, result_.data(), machine_.vector_width, scratch_);
+          evaluate(meaning, op, values_.data(), values_.size(), Shape{m, n}, result_.data(), machine_.vector_width,
+                   scratch_);
         },
         [&](const std::string& what) { fail_with(what); });
     std::copy_n(result_.data(), elements, tile.f.data());
@@ -925,7 +960,8 @@ class DataPass::Impl {
   }
 
   /// The part of an epilogue operand that belongs to the record's tile.
-  Values load_slice(const TensorHandle& h, bool row_per_k_tile, std::int64_t m, std::int64_t n, std::vector<float>& to) {
+  Values load_slice(const TensorHandle& h, bool row_per_k_tile, std::int64_t m, std::int64_t n,
+                    std::vector<float>& to) {
     const int rank = h.shape.rank();
     const auto step = [&](int back) { return h.strides[static_cast<std::size_t>(rank - back)]; };
     const std::int64_t height = rank > 1 ? h.shape[rank - 2] : 1;
@@ -1000,8 +1036,8 @@ class DataPass::Impl {
   const OpRecord* r_ = nullptr;  // the record being replayed
   std::uint64_t records_ = 0;
   Order last_{};
-  std::vector<Numbers> numbers_;                           // by component
-  std::vector<std::vector<std::unique_ptr<Live>>> live_;   // by rank; few per PE
+  std::vector<Numbers> numbers_;                          // by component
+  std::vector<std::vector<std::unique_ptr<Live>>> live_;  // by rank; few per PE
   std::map<MessageKey, std::unique_ptr<Message>> messages_;
 
   Pool<Snapshot> snapshots_;
@@ -1026,10 +1062,16 @@ DataPass::DataPass(const MachineInfo& machine, MemoryView& memory, const MathTab
 
 DataPass::~DataPass() = default;
 
-void DataPass::record(const OpRecord& r) { impl_->record(r); }
+void DataPass::record(const OpRecord& r) {
+  impl_->record(r);
+}
 
-void DataPass::flush() { impl_->flush(); }
+void DataPass::flush() {
+  impl_->flush();
+}
 
-std::uint64_t DataPass::records() const { return impl_->records(); }
+std::uint64_t DataPass::records() const {
+  return impl_->records();
+}
 
 }  // namespace kb
