@@ -153,7 +153,7 @@ std::string manual(const CLI::App& app, const BenchRegistry& benches) {
       page += ".TP\n\\fB" + roff(o->get_positional() ? o->get_name() : option_text(*o)) + "\\fR\n" +
               roff(o->get_description()) + "\n";
     }
-    if (!c->get_footer().empty()) page += ".PP\n.nf\n" + roff(c->get_footer()) + "\n.fi\n";
+    if (!c->get_footer().empty() && c->get_footer() != app.get_footer()) page += ".PP\n.nf\n" + roff(c->get_footer()) + "\n.fi\n";
   }
   page += ".SH BENCHES\n";
   for (const auto* b : benches.list()) {

@@ -33,7 +33,7 @@ export class Browser {
 
   send(method, params = {}) {
     const id = this.#next++;
-    const session = method.startsWith('Target.') ? undefined : this.#session;
+    const session = /^(Target|Browser)\./.test(method) ? undefined : this.#session;
     this.process.stdio[3].write(JSON.stringify({ id, method, params, sessionId: session }) + '\0');
     return new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject, method }));
   }
@@ -107,8 +107,18 @@ export class Browser {
 
   async close() {
     const ended = new Promise((resolve) => this.process.once('exit', resolve));
-    this.process.kill('SIGKILL');
+    const late = setTimeout(() => this.process.kill('SIGKILL'), 10000);
+    this.send('Browser.close').catch(() => {});
     await ended;
-    rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
+    clearTimeout(late);
+    // Helpers of the browser may still be writing to its profile for a moment.
+    for (let i = 0; i < 20; ++i) {
+      try {
+        rmSync(this.profile, { recursive: true, force: true });
+        return;
+      } catch {
+        await sleep(250);
+      }
+    }
   }
 }

@@ -151,8 +151,8 @@ export function roofline(data) {
     grid: { left: 80, right: 30, top: 40, bottom: 50 },
     legend: { top: 0 },
     tooltip: { formatter: (p) => `${p.seriesName}<br>${num(p.value[0])} FLOP/byte, ${num(p.value[1])} GFLOP/s` },
-    xAxis: { type: 'log', name: 'FLOP/byte', nameLocation: 'middle', nameGap: 28, min: low, max: high, axisLabel: { formatter: (v) => num(v) } },
-    yAxis: { type: 'log', name: 'GFLOP/s', min: Math.min(low * r.memory_gbs, r.gflops) / 2, axisLabel: { formatter: (v) => num(v) } },
+    xAxis: { type: 'log', name: 'FLOP/byte', nameLocation: 'middle', nameGap: 28, min: low, max: high, axisLabel: { formatter: (v) => num(v), showMinLabel: false, showMaxLabel: false } },
+    yAxis: { type: 'log', name: 'GFLOP/s', min: Math.min(low * r.memory_gbs, r.gflops) / 2, axisLabel: { formatter: (v) => num(v), showMinLabel: false } },
     series: [
       { name: 'peak and memory', type: 'line', symbol: 'none', data: roof(r.peak_gflops), lineStyle: { color: '#1c2430', width: 2 }, itemStyle: { color: '#1c2430' } },
       { name: 'padded ceiling', type: 'line', symbol: 'none', data: roof(r.padded_gflops), lineStyle: { color: '#e8760a', type: 'dashed', width: 2 }, itemStyle: { color: '#e8760a' } },
@@ -162,7 +162,7 @@ export function roofline(data) {
   return section;
 }
 
-const scale = ['#dbe4ee', '#9ec5ff', '#3f8cff', '#f2b01e', '#e8760a', '#cf222e'];
+const scale = ['#e1e7ef', '#fed976', '#fd8d3c', '#e31a1c', '#800026'];
 
 /** The machine as a map: links coloured by use, memories by the use of their channels. */
 export function map(data) {
