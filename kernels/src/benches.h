@@ -15,5 +15,8 @@ std::unique_ptr<Bench> make_prefill_short_bench();
 std::unique_ptr<Bench> make_headline_bench();
 std::unique_ptr<Bench> make_allreduce_bench();
 std::unique_ptr<Bench> make_pe2pe_bench();
+std::unique_ptr<Bench> make_dma_contention_bench();
+std::unique_ptr<Bench> make_h2d_bench();
+std::unique_ptr<Bench> make_d2h_bench();
 
 }  // namespace kb

@@ -44,7 +44,7 @@ constexpr EpilogueRule kEpilogueRules[] = {
     {"add", "other", ArgKind::tensor, OpScope::output_tile, kOncePerElement, "add"},
     {"mul", "other", ArgKind::tensor, OpScope::output_tile, kLinear, "mul"},
     {"dequant", "scale", ArgKind::tensor, OpScope::k_tile, kLinear, "mul"},
-    {"cast", "dtype", ArgKind::type, OpScope::output_tile, kOncePerElement, "cast"},
+    {"cast", "dtype", ArgKind::type, OpScope::output_tile, bit(OpScope::output_tile), "cast"},
 };
 
 std::string describe(const TensorHandle& h) {
@@ -313,7 +313,6 @@ void Context::lower_gemm_epilogue(Lowering& l, const EpilogueItem& item) {
     if (out.space != Space::tcm)
       fail(where, std::string("scope kernel with out in ") + kb::name_of(out.space),
            "an output in TCM, or scope output_tile");
-    if (item.op == "cast") fail(where, "scope kernel", "output_tile; tl.cast converts a stored tensor");
     OpSpec whole;
     whole.kind = rule.math;
     whole.scope = OpScope::kernel;

@@ -62,6 +62,7 @@ struct Platform::Impl : public SimMachine, public MemoryView {
     f.make_pe = [this](const char* name, const PeAttachment& at) { return make_pe(name, at); };
     fabric = std::make_unique<Fabric>(config, f);
     fabric->register_components(table);
+    set_bank_paths();
   }
 
   // Ranks first, in the order of the hierarchy, so that numbers do not depend on the order of construction.
@@ -93,6 +94,22 @@ struct Platform::Impl : public SimMachine, public MemoryView {
     pe->credit_out.bind(wires.in);
     wires.out(at.rank).bind(pe->credit_in);
     return pe;
+  }
+
+  // Queue slots in sram or hbm lie behind a path through the cube.
+  void set_bank_paths() {
+    if (config.pe.ipcq.buffer_kind == BufferKind::tcm) return;
+    const auto& topology = fabric->topology();
+    for (std::uint32_t r = 0; r < pes.size(); ++r) {
+      const PeId id = sim_host.machine().pe_of(r);
+      const std::uint32_t bank = config.pe.ipcq.buffer_kind == BufferKind::sram
+                                     ? topology.sram(id.sip, id.cube)
+                                     : topology.hbm(id.sip, id.cube, id.pe);
+      const Route* route = fabric->routes().route(topology.pe(r), bank, id.pe);
+      if (route == nullptr)
+        throw InputError(fmt::format("{}: found no route to the bank of its queue slots", pe_name(id)));
+      pes[r]->set_bank_path(route->control_ps());
+    }
   }
 
   // ---- SimMachine

@@ -41,6 +41,8 @@ int run_cli(int argc, char** argv, const BenchRegistry& benches) {
   cli::add_list(app, ctx);
   cli::add_describe(app, ctx);
   cli::add_validate(app, ctx);
+  cli::add_probe(app, ctx);
+  cli::add_route(app, ctx);
   cli::add_replay(app, ctx);
   cli::add_sweep(app, ctx);
   cli::add_sweep_points(app, ctx);

@@ -23,6 +23,8 @@ void add_run(CLI::App& app, CliContext& ctx);
 void add_list(CLI::App& app, CliContext& ctx);
 void add_describe(CLI::App& app, CliContext& ctx);
 void add_validate(CLI::App& app, CliContext& ctx);
+void add_probe(CLI::App& app, CliContext& ctx);
+void add_route(CLI::App& app, CliContext& ctx);
 void add_replay(CLI::App& app, CliContext& ctx);
 void add_sweep(CLI::App& app, CliContext& ctx);
 void add_sweep_points(CLI::App& app, CliContext& ctx);

@@ -63,43 +63,6 @@ BOOST_AUTO_TEST_CASE(diff_of_equal_runs_is_empty) {
   BOOST_TEST(kernbench(dir, {"diff", "a/op_log.jsonl", "b/op_log.jsonl"}).code == 0);
 }
 
-BOOST_AUTO_TEST_CASE(diff_names_the_divergence_and_adds_up_to_the_latency) {
-  const TempDir dir;
-  must_run(dir, run("one_pe.yaml", "gemm", "a", {"bench.M=64", "bench.K=512", "bench.N=64"}));
-  must_run(dir, run("one_pe.yaml", "gemm", "b", {"bench.M=64", "bench.K=512", "bench.N=64", "cube.hbm.pc_bw_gbs=8"}));
-  const Ended e = kernbench(dir, {"diff", "a", "b"});
-  BOOST_TEST(e.code == 1, e.err);
-  BOOST_TEST(contains(e.out, "cube.hbm.pc_bw_gbs: 32 in A, 8 in B"), e.out);
-  BOOST_TEST(contains(e.out, "first divergence, after "), e.out);
-  BOOST_TEST(contains(e.out, "t_end_ns: "), e.out);
-
-  const double latency_a = Json::parse(read_text(dir / "a/summary.json"))["latency_ns"],
-               latency_b = Json::parse(read_text(dir / "b/summary.json"))["latency_ns"];
-  BOOST_TEST(latency_b > latency_a);
-  // Each engine's lines, and its sum, against the difference of the latencies.
-  std::istringstream lines(e.out);
-  std::string line;
-  double sum = 0;
-  int engines = 0;
-  bool inside = false;
-  const std::regex row(R"(^  (\S+ +)?(= )?(\S+) +(-?[\d,]+\.\d+) +(-?[\d,]+\.\d+) +(-?[\d,]+\.\d+)$)");
-  while (std::getline(lines, line)) {
-    std::smatch m;
-    if (contains(line, "where the time of the average PE went")) inside = true;
-    if (inside && line.empty()) break;
-    if (!inside || !std::regex_match(line, m, row)) continue;
-    if (m[2].matched) {
-      ++engines;
-      BOOST_TEST(std::abs(sum - (latency_b - latency_a)) < 0.02, line);
-      BOOST_TEST(std::abs(number(m[6]) - (latency_b - latency_a)) < 0.002, line);
-      sum = 0;
-    } else {
-      sum += number(m[6]);
-    }
-  }
-  BOOST_TEST(engines >= 4, e.out);
-}
-
 BOOST_AUTO_TEST_CASE(diff_finds_one_changed_record_and_a_shorter_log) {
   const TempDir dir;
   must_run(dir, run("one_pe.yaml", "gemm", "a", {"bench.M=32", "bench.K=128", "bench.N=32"}));
@@ -141,18 +104,6 @@ BOOST_AUTO_TEST_CASE(report_names_the_nearest_pe) {
   BOOST_TEST(e.code == 2);
   BOOST_TEST(contains(e.err, "did you mean 'sip0.cube0.pe1'"), e.err);
   BOOST_TEST(kernbench(dir, {"report", "out", "--pe", "sip0.cube0.pe1"}).code == 0);
-}
-
-BOOST_AUTO_TEST_CASE(report_of_a_sweep_shows_curves) {
-  const TempDir dir;
-  write_text(dir / "s.yaml", "topology: " + topology("one_pe.yaml") +
-                                 "\nbench: gemm\ngrid:\n  bench.K: [64, 128, 256, 512]\n  pe.dma.outstanding: [1, "
-                                 "4]\nset: {bench.M: 64, bench.N: 64}\n");
-  BOOST_REQUIRE(kernbench(dir, {"sweep", "s.yaml", "--out", "o"}).code == 0);
-  const Ended e = kernbench(dir, {"report", "o"});
-  BOOST_REQUIRE_MESSAGE(e.code == 0, e.err);
-  BOOST_TEST(contains(e.out, "8 points over bench.K, pe.dma.outstanding: 8 done"), e.out);
-  check_in_browser(dir, "o/report.html", "overview,curves,points");
 }
 
 void check_laws(const std::string& machine) {

@@ -66,7 +66,8 @@ std::vector<float> reference(const std::vector<double>& a, const std::vector<dou
 std::vector<double> turned(const std::vector<double>& x, std::int64_t rows, std::int64_t cols) {
   std::vector<double> y(x.size());
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < cols; ++j) y[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * cols + j)];
+    for (std::int64_t j = 0; j < cols; ++j)
+      y[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * cols + j)];
   return y;
 }
 
@@ -79,8 +80,8 @@ double rel_rmse(const std::vector<double>& found, const std::vector<double>& exa
   return std::sqrt(error / power);
 }
 
-std::vector<double> double_product(const std::vector<double>& a, const std::vector<double>& b, std::size_t m, std::size_t k,
-                                   std::size_t n) {
+std::vector<double> double_product(const std::vector<double>& a, const std::vector<double>& b, std::size_t m,
+                                   std::size_t k, std::size_t n) {
   std::vector<double> c(m * n, 0.0);
   for (std::size_t i = 0; i < m; ++i)
     for (std::size_t p = 0; p < k; ++p)
@@ -197,8 +198,10 @@ BOOST_AUTO_TEST_CASE(dequantised_i8_accumulates_in_f32_per_k_tile) {
         for (std::int64_t q = 0; q < tiles_k; ++q) {
           std::int32_t part = 0;
           for (std::int64_t p = 8 * q; p < std::min<std::int64_t>(k, 8 * q + 8); ++p)
-            part += static_cast<std::int32_t>(av[static_cast<std::size_t>(i * k + p)] * bv[static_cast<std::size_t>(p * n + j)]);
-          const float s = static_cast<float>(sv[static_cast<std::size_t>((rows > 1 ? q : 0) * cols + (cols > 1 ? j : 0))]);
+            part += static_cast<std::int32_t>(av[static_cast<std::size_t>(i * k + p)] *
+                                              bv[static_cast<std::size_t>(p * n + j)]);
+          const float s =
+              static_cast<float>(sv[static_cast<std::size_t>((rows > 1 ? q : 0) * cols + (cols > 1 ? j : 0))]);
           const float scaled = static_cast<float>(part) * s;
           sum += scaled;
         }
@@ -213,11 +216,12 @@ BOOST_AUTO_TEST_CASE(epilogues_work_on_the_f32_sum_in_their_order) {
   const TensorHandle bias = filled(tcm({n}, DType::f16), 3), other = filled(tcm({m, n}, DType::f32), 4);
   const TensorHandle gain = filled(tcm({m, 1}, DType::f32), 5), out = hbm({m, n}, DType::f16);
   Records records(machine);
-  records.gemm(command(CommandKind::composite,
-                       {gemm_op(a, b, out), epilogue("bias", OpScope::output_tile, {{"bias", bias}}),
-                        epilogue("relu", OpScope::output_tile), epilogue("scale", OpScope::output_tile, {}, {{"factor", 0.1}}),
-                        epilogue("add", OpScope::output_tile, {{"other", other}}),
-                        epilogue("mul", OpScope::output_tile, {{"other", gain}})}));
+  records.gemm(
+      command(CommandKind::composite,
+              {gemm_op(a, b, out), epilogue("bias", OpScope::output_tile, {{"bias", bias}}),
+               epilogue("relu", OpScope::output_tile), epilogue("scale", OpScope::output_tile, {}, {{"factor", 0.1}}),
+               epilogue("add", OpScope::output_tile, {{"other", other}}),
+               epilogue("mul", OpScope::output_tile, {{"other", gain}})}));
   run(records.list);
   const auto sum = reference(tensors.get(a), tensors.get(b), m, k, n, 8);
   const auto bv = tensors.get(bias), ov = tensors.get(other), gv = tensors.get(gain), found = tensors.get(out);
@@ -236,9 +240,10 @@ BOOST_AUTO_TEST_CASE(a_cast_epilogue_rounds_where_it_stands) {
   tensors.put(a, {2049});
   tensors.put(b, {1});
   Records records(machine);
-  records.gemm(command(CommandKind::composite,
-                       {gemm_op(a, b, out), epilogue("cast", OpScope::output_tile, {}, {{"dtype", static_cast<double>(DType::f16)}}),
-                        epilogue("scale", OpScope::output_tile, {}, {{"factor", 3}})}));
+  records.gemm(command(
+      CommandKind::composite,
+      {gemm_op(a, b, out), epilogue("cast", OpScope::output_tile, {}, {{"dtype", static_cast<double>(DType::f16)}}),
+       epilogue("scale", OpScope::output_tile, {}, {{"factor", 3}})}));
   run(records.list);
   BOOST_CHECK_EQUAL(tensors.get(out)[0], 2048 * 3);
 }
@@ -248,8 +253,8 @@ BOOST_AUTO_TEST_CASE(in_place_accumulation_reads_and_writes_each_tile_once) {
   const TensorHandle o = filled(tcm({5, 6}, DType::f32), 3);
   const auto before = tensors.get(o);
   Records records(machine);
-  records.gemm(command(CommandKind::composite,
-                       {gemm_op(a, b, o), epilogue("add", OpScope::output_tile, {{"other", o}})}));
+  records.gemm(
+      command(CommandKind::composite, {gemm_op(a, b, o), epilogue("add", OpScope::output_tile, {{"other", o}})}));
   run(records.list);
   const auto sum = reference(tensors.get(a), tensors.get(b), 5, 9, 6, 8);
   const auto found = tensors.get(o);
@@ -263,8 +268,8 @@ BOOST_AUTO_TEST_CASE(products_that_finish_out_of_turn_are_added_in_order) {
   for (const bool swapped : {false, true}) {
     const TensorHandle out = tcm({4, 4}, DType::f32);
     Records records(machine);
-    const auto c = command(CommandKind::composite,
-                           {gemm_op(a, b, out), epilogue("scale", OpScope::k_tile, {}, {{"factor", 3}})});
+    const auto c =
+        command(CommandKind::composite, {gemm_op(a, b, out), epilogue("scale", OpScope::k_tile, {}, {{"factor", 3}})});
     records.gemm(c);
     // accept, fetch, gemm 0, math 0, fetch, gemm 1, math 1, store, done
     std::vector<OpRecord> list = records.list;
@@ -305,11 +310,12 @@ BOOST_AUTO_TEST_CASE(a_streamed_tile_keeps_the_value_it_was_read_with) {
 }
 
 BOOST_AUTO_TEST_CASE(prologue_feeds_the_gemm_and_post_ops_follow) {
-  const TensorHandle s = filled(tcm({4, 8}, DType::f32), 1), p = tcm({4, 8}, DType::f16), v = filled(hbm({8, 4}, DType::f16), 2);
+  const TensorHandle s = filled(tcm({4, 8}, DType::f32), 1), p = tcm({4, 8}, DType::f16),
+                     v = filled(hbm({8, 4}, DType::f16), 2);
   const TensorHandle out = tcm({4, 4}, DType::f32), last = tcm({4, 1}, DType::f32);
   Records records(machine);
-  records.gemm(command(CommandKind::composite,
-                       {math_op("exp", {{"src", s}}, p), gemm_op(p, v, out), math_op("rsum", {{"src", out}}, last, {{"axis", -1}})}));
+  records.gemm(command(CommandKind::composite, {math_op("exp", {{"src", s}}, p), gemm_op(p, v, out),
+                                                math_op("rsum", {{"src", out}}, last, {{"axis", -1}})}));
   run(records.list);
   const auto sum = reference(tensors.get(p), tensors.get(v), 4, 8, 4, 8);
   const auto found = tensors.get(out), total = tensors.get(last);
@@ -321,7 +327,8 @@ BOOST_AUTO_TEST_CASE(prologue_feeds_the_gemm_and_post_ops_follow) {
 
 BOOST_AUTO_TEST_CASE(a_list_without_gemm_runs_as_a_chain) {
   const TensorHandle x = filled(tcm({3, 3}, DType::f32), 1), y = tcm({3, 3}, DType::f16);
-  const auto c = command(CommandKind::composite, {math_op("neg", {{"src", x}}, y), epilogue("relu", OpScope::output_tile)});
+  const auto c =
+      command(CommandKind::composite, {math_op("neg", {{"src", x}}, y), epilogue("relu", OpScope::output_tile)});
   Records records(machine);
   records.accept(c);
   records.math(c, 0);
@@ -330,7 +337,8 @@ BOOST_AUTO_TEST_CASE(a_list_without_gemm_runs_as_a_chain) {
   run(records.list);
   const auto xv = tensors.get(x), yv = tensors.get(y);
   for (std::size_t i = 0; i < 9; ++i)
-    BOOST_CHECK_EQUAL(yv[i], static_cast<double>(num::round_to(DType::f16, std::max(0.0f, -static_cast<float>(xv[i])))));
+    BOOST_CHECK_EQUAL(yv[i],
+                      static_cast<double>(num::round_to(DType::f16, std::max(0.0f, -static_cast<float>(xv[i])))));
 }
 
 BOOST_AUTO_TEST_CASE(softmax_merge_equals_an_online_softmax_in_double_precision) {
@@ -361,14 +369,15 @@ BOOST_AUTO_TEST_CASE(softmax_merge_equals_an_online_softmax_in_double_precision)
         for (std::size_t q = 0; q < 4; ++q) sum[i * 4 + q] += e * values[j * 4 + q];
       }
     const Scalar axis{"axis", -1}, bcast{"bcast_axis", -1};
-    records.gemm(command(
-        CommandKind::composite,
-        {math_op("rmax", {{"src", s}}, m_loc, {axis}), math_op("max_elem", {{"a", max}, {"b", m_loc}}, m_new),
-         math_op("exp_diff", {{"a", max}, {"b", m_new}}, corr), math_op("exp_diff", {{"a", s}, {"b", m_new}}, p, {bcast}),
-         math_op("rsum", {{"src", p}}, l_loc, {axis}), math_op("fma", {{"a", l}, {"b", corr}, {"c", l_loc}}, l),
-         math_op("mul_bcast", {{"a", o}, {"b", corr}}, o, {bcast}), math_op("copy", {{"src", m_new}}, max), gemm_op(p, v, o),
-         epilogue("add", OpScope::output_tile, {{"other", o}})},
-        static_cast<CommandId>(chunk + 1)));
+    records.gemm(
+        command(CommandKind::composite,
+                {math_op("rmax", {{"src", s}}, m_loc, {axis}), math_op("max_elem", {{"a", max}, {"b", m_loc}}, m_new),
+                 math_op("exp_diff", {{"a", max}, {"b", m_new}}, corr),
+                 math_op("exp_diff", {{"a", s}, {"b", m_new}}, p, {bcast}),
+                 math_op("rsum", {{"src", p}}, l_loc, {axis}), math_op("fma", {{"a", l}, {"b", corr}, {"c", l_loc}}, l),
+                 math_op("mul_bcast", {{"a", o}, {"b", corr}}, o, {bcast}), math_op("copy", {{"src", m_new}}, max),
+                 gemm_op(p, v, o), epilogue("add", OpScope::output_tile, {{"other", o}})},
+                static_cast<CommandId>(chunk + 1)));
     for (; played < records.list.size(); ++played) pass.record(records.list[played]);
   }
   pass.flush();
@@ -380,7 +389,8 @@ BOOST_AUTO_TEST_CASE(softmax_merge_equals_an_online_softmax_in_double_precision)
 }
 
 BOOST_AUTO_TEST_CASE(transfers_copy_between_memory_and_tcm) {
-  const TensorHandle src = filled(hbm({3, 5}, DType::f16), 1), in = tcm({3, 5}, DType::f16), back = hbm({3, 5}, DType::f16);
+  const TensorHandle src = filled(hbm({3, 5}, DType::f16), 1), in = tcm({3, 5}, DType::f16),
+                     back = hbm({3, 5}, DType::f16);
   OpSpec read = math_op("dma_read", {{"src", src}}, in), write = math_op("dma_write", {{"src", in}}, back);
   Records records(machine);
   records.transfer(command(CommandKind::dma_read, {read}, 1), 1);
@@ -411,10 +421,13 @@ BOOST_AUTO_TEST_CASE(a_message_is_the_value_at_its_send) {
   send_none.operands[0].handle = none;
   receive_none.out = none;
   // E of PE 0 arrives as W at PE 1, W arrives as E: a ring of two.
-  const auto s1 = make(CommandKind::ipcq_send, send, 1, Direction::E), s2 = make(CommandKind::ipcq_send, send_none, 2, Direction::W);
-  const auto r1 = make(CommandKind::ipcq_recv, receive, 1, Direction::W), r2 = make(CommandKind::ipcq_recv, receive_none, 2, Direction::E);
+  const auto s1 = make(CommandKind::ipcq_send, send, 1, Direction::E),
+             s2 = make(CommandKind::ipcq_send, send_none, 2, Direction::W);
+  const auto r1 = make(CommandKind::ipcq_recv, receive, 1, Direction::W),
+             r2 = make(CommandKind::ipcq_recv, receive_none, 2, Direction::E);
   Records records(machine);
-  const auto queue = [&](OpName name, const CommandPtr& c, std::uint32_t pe, Direction arrives, std::uint64_t bytes) -> OpRecord& {
+  const auto queue = [&](OpName name, const CommandPtr& c, std::uint32_t pe, Direction arrives,
+                         std::uint64_t bytes) -> OpRecord& {
     OpRecord& r = records.add(name, OpKind::ipcq, c, pe);
     r.peer = 1 - pe;
     r.arrives = arrives;
@@ -444,20 +457,22 @@ BOOST_AUTO_TEST_CASE(a_message_is_the_value_at_its_send) {
   }
   BOOST_CHECK(tensors.get(dst, 1) == sent);
   auto lost = records.list;
-  lost.erase(std::find_if(lost.begin(), lost.end(), [](const OpRecord& r) { return r.name == OpName::recv && r.bytes == 24; }));
+  lost.erase(std::find_if(lost.begin(), lost.end(),
+                          [](const OpRecord& r) { return r.name == OpName::recv && r.bytes == 24; }));
   BOOST_CHECK_EXCEPTION(run(lost), ModelError, [](const ModelError& e) {
     return std::string(e.what()).find("no command_done of command 1 (ipcq_recv) of PE 1") != std::string::npos;
   });
 }
 
 BOOST_AUTO_TEST_CASE(an_impossible_record_is_refused_by_name_and_field) {
-  const TensorHandle a = filled(hbm({9, 17}, DType::f16), 1), b = filled(hbm({17, 9}, DType::f16), 2), out = hbm({9, 9}, DType::f16);
+  const TensorHandle a = filled(hbm({9, 17}, DType::f16), 1), b = filled(hbm({17, 9}, DType::f16), 2),
+                     out = hbm({9, 9}, DType::f16);
   const TensorHandle bias = filled(tcm({9}, DType::f32), 3);
   Records records(machine);
   records.block_m = 2;
-  records.gemm(command(CommandKind::composite,
-                       {gemm_op(a, b, out), epilogue("scale", OpScope::k_tile, {}, {{"factor", 2}}),
-                        epilogue("bias", OpScope::output_tile, {{"bias", bias}})}));
+  records.gemm(
+      command(CommandKind::composite, {gemm_op(a, b, out), epilogue("scale", OpScope::k_tile, {}, {{"factor", 2}}),
+                                       epilogue("bias", OpScope::output_tile, {{"bias", bias}})}));
   run(records.list);
 
   const auto index_of = [&](OpName name, TileRole role, int nth = 0) {
@@ -488,32 +503,40 @@ BOOST_AUTO_TEST_CASE(an_impossible_record_is_refused_by_name_and_field) {
   refused(changed(OpName::gemm, none, [](OpRecord& r) { r.tile_n = -1; }), "field tile_n: found -1; allowed: 0..2");
   refused(changed(OpName::gemm, none, [](OpRecord& r) { r.n = 5; }), "field n: found 5; allowed: 4");
   refused(changed(OpName::gemm, none, [](OpRecord& r) { r.tile_k = 1; }), "with tile_k 1; allowed: a tile of operand");
-  refused(changed(OpName::gemm, none, [](OpRecord& r) { r.kind = OpKind::math; }), "field kind: found math; allowed: gemm");
+  refused(changed(OpName::gemm, none, [](OpRecord& r) { r.kind = OpKind::math; }),
+          "field kind: found math; allowed: gemm");
   refused(changed(OpName::gemm, none, [](OpRecord& r) { r.command = nullptr; }), "field command: found none");
-  refused(changed(OpName::gemm, none, [](OpRecord& r) { r.pe = 1; }), "field command: found 1; allowed: a command that was accepted");
+  refused(changed(OpName::gemm, none, [](OpRecord& r) { r.pe = 1; }),
+          "field command: found 1; allowed: a command that was accepted");
   refused(changed(OpName::gemm, none, [](OpRecord& r) { r.pe = 2; }), "field pe: found 2; allowed: 0..1");
   refused(changed(OpName::gemm, none, [](OpRecord& r) { r.t_start = r.t_end + 1; }), "field t_start_ns");
-  refused(changed(OpName::gemm, none, [](OpRecord& r) { r.t_end = r.t_start = 0; }), "field t_end_ns: found 0.000; allowed: records in the order");
+  refused(changed(OpName::gemm, none, [](OpRecord& r) { r.t_end = r.t_start = 0; }),
+          "field t_end_ns: found 0.000; allowed: records in the order");
   refused(changed(OpName::dma_read, TileRole::a, [](OpRecord& r) { r.bytes += 2; }), "field bytes");
   refused(changed(OpName::dma_read, TileRole::b, [](OpRecord& r) { r.address += 2; }), "field address");
   refused(changed(OpName::dma_read, TileRole::a, [](OpRecord& r) { r.role = TileRole::out; }), "field role");
-  refused(changed(OpName::dma_read, TileRole::a, [](OpRecord& r) { r.role = none; }), "field command: found composite; allowed: dma_read");
+  refused(changed(OpName::dma_read, TileRole::a, [](OpRecord& r) { r.role = none; }),
+          "field command: found composite; allowed: dma_read");
   refused(changed(OpName::store, none, [](OpRecord& r) { r.bytes = 1; }), "field bytes");
   refused(changed(OpName::dma_write, TileRole::out, [](OpRecord& r) { r.tile_n = 2; }), "a tile that has been stored");
   refused(changed(OpName::dma_write, TileRole::out, [](OpRecord& r) { r.address = 0; }), "field address: found 0");
   refused(changed(OpName::math, none, [](OpRecord& r) { r.op = 3; }), "field op: found 3; allowed: 0..2");
-  refused(changed(OpName::math, none, [](OpRecord& r) { r.op = 0; }), "field op: found 0 (gemm); allowed: a math operation");
+  refused(changed(OpName::math, none, [](OpRecord& r) { r.op = 0; }),
+          "field op: found 0 (gemm); allowed: a math operation");
   refused(changed(OpName::math, none, [](OpRecord& r) { r.elements = 1; }), "field elements: found 1; allowed: 16");
   refused(changed(OpName::math, none, [](OpRecord& r) { r.tile_k = 2; }), "field tile_k: found 2");
   refused(changed(OpName::command, none, [](OpRecord& r) { r.block_n = 0; }), "field block_n: found 0");
-  refused(without(OpName::command, none), "field command: found 1; allowed: a command that was accepted and is not done");
-  refused(without(OpName::gemm, none), "field tile_m: found 0 with tile_n 0; allowed: a tile that is being accumulated");
+  refused(without(OpName::command, none),
+          "field command: found 1; allowed: a command that was accepted and is not done");
+  refused(without(OpName::gemm, none),
+          "field tile_m: found 0 with tile_n 0; allowed: a tile that is being accumulated");
   refused(without(OpName::math, none), "field tile_m: found tile (0, 0) with 0 of 3 k tiles");
   refused(without(OpName::dma_read, TileRole::a, 1), "field tile_m");
   refused(without(OpName::store, none), "field tile_m");
   refused(without(OpName::dma_write, TileRole::out, 8), "found 8 output dma_writes; allowed: 9 before command_done");
   refused(without(OpName::command_done, none), "no command_done of command 1 (composite) of PE 0");
-  refused(without(OpName::fetch, none), "found 89 records of component 0 with numbers up to 89; allowed: each number from 0 once");
+  refused(without(OpName::fetch, none),
+          "found 89 records of component 0 with numbers up to 89; allowed: each number from 0 once");
   auto twice = records.list;
   for (const auto& r : records.list) {
     twice.push_back(r);
@@ -546,11 +569,15 @@ BOOST_AUTO_TEST_CASE(an_impossible_command_is_refused_when_accepted) {
   OpSpec wrong = gemm_op(a, b, out);
   wrong.extra[1].value = 9;
   refused(command(CommandKind::gemm, {wrong}), "found a of shape [4, 8]; expected 4 x 9 elements");
-  refused(command(CommandKind::gemm, {gemm_op(a, tcm({8, 4}, DType::f32), out)}), "found dtypes f16 and f32; expected one dtype");
-  refused(command(CommandKind::composite, {gemm_op(a, b, out), epilogue("fade", OpScope::output_tile)}), "math operation fade");
-  refused(command(CommandKind::composite, {gemm_op(a, b, out), epilogue("bias", OpScope::output_tile, {{"bias", tcm({5}, DType::f32)}})}),
+  refused(command(CommandKind::gemm, {gemm_op(a, tcm({8, 4}, DType::f32), out)}),
+          "found dtypes f16 and f32; expected one dtype");
+  refused(command(CommandKind::composite, {gemm_op(a, b, out), epilogue("fade", OpScope::output_tile)}),
+          "math operation fade");
+  refused(command(CommandKind::composite,
+                  {gemm_op(a, b, out), epilogue("bias", OpScope::output_tile, {{"bias", tcm({5}, DType::f32)}})}),
           "operand bias: found shape [5]; allowed: 1 or 4 rows and 1 or 4 columns");
-  refused(command(CommandKind::composite, {epilogue("relu", OpScope::output_tile)}), "found nothing before it to work on");
+  refused(command(CommandKind::composite, {epilogue("relu", OpScope::output_tile)}),
+          "found nothing before it to work on");
 }
 
 BOOST_AUTO_TEST_CASE(results_are_the_same_bytes_with_every_compiler_and_optimisation) {

@@ -55,8 +55,10 @@ class Tensors {
       unsigned char raw[4];
       const auto f = static_cast<float>(values.at(i));
       const auto n = static_cast<std::int32_t>(values.at(i));
-      if (is_float(h.dtype)) num::store_f32(h.dtype, &f, raw, 1);
-      else num::store_i32(h.dtype, &n, raw, 1);
+      if (is_float(h.dtype))
+        num::store_f32(h.dtype, &f, raw, 1);
+      else
+        num::store_i32(h.dtype, &n, raw, 1);
       memory_.write(pe, h.space, addr, raw, size_of(h.dtype));
     });
   }
@@ -87,7 +89,8 @@ class Tensors {
       for (std::int64_t j = 0; j < dim(1); ++j)
         for (std::int64_t k = 0; k < dim(2); ++k)
           for (std::int64_t l = 0; l < dim(3); ++l)
-            f(h.addr + static_cast<std::uint64_t>(i * h.strides[0] + j * h.strides[1] + k * h.strides[2] + l * h.strides[3]) *
+            f(h.addr + static_cast<std::uint64_t>(i * h.strides[0] + j * h.strides[1] + k * h.strides[2] +
+                                                  l * h.strides[3]) *
                            size_of(h.dtype),
               count++);
   }
@@ -163,7 +166,8 @@ class Records {
   }
 
   void accept(const CommandPtr& c, std::uint32_t pe = 0) {
-    OpRecord& r = add(OpName::command, OpKind::control, c, pe);
+    const bool queued = c->kind == CommandKind::ipcq_send || c->kind == CommandKind::ipcq_recv;
+    OpRecord& r = add(OpName::command, queued ? OpKind::ipcq : OpKind::control, c, pe);
     r.block_m = block_m;
     r.block_n = block_n;
   }
@@ -209,7 +213,8 @@ class Records {
       if (c->ops[i].scope == OpScope::kernel) math(c, static_cast<int>(i), pe);
     for (std::int64_t i0 = 0; i0 < rows; i0 += block_m)
       for (std::int64_t j0 = 0; j0 < cols; j0 += block_n) {
-        const std::int64_t i1 = std::min<std::int64_t>(rows, i0 + block_m), j1 = std::min<std::int64_t>(cols, j0 + block_n);
+        const std::int64_t i1 = std::min<std::int64_t>(rows, i0 + block_m),
+                           j1 = std::min<std::int64_t>(cols, j0 + block_n);
         for (std::int64_t q = 0; q < deep; ++q)
           for (std::int64_t i = i0; i < i1; ++i)
             for (std::int64_t j = j0; j < j1; ++j) {
@@ -223,8 +228,8 @@ class Records {
                 return r;
               };
               // Tile (i, j) of a stored matrix lies after all tiles before it in row-major tile order.
-              const auto blocked = [](const TensorHandle& h, std::int64_t cols_, std::int64_t ti, std::int64_t tj, std::int64_t tr,
-                                      std::int64_t tc, std::int64_t height) {
+              const auto blocked = [](const TensorHandle& h, std::int64_t cols_, std::int64_t ti, std::int64_t tj,
+                                      std::int64_t tr, std::int64_t tc, std::int64_t height) {
                 return h.addr + static_cast<std::uint64_t>(ti * tr * cols_ + height * tj * tc) * size_of(h.dtype);
               };
               const auto read = [&](TileRole role, std::uint64_t address, std::int64_t elements, DType dtype) {
@@ -232,16 +237,21 @@ class Records {
                 r.role = role;
                 r.address = address;
                 r.bytes = static_cast<std::uint64_t>(elements) * size_of(dtype);
-                if (role == TileRole::a) r.tile_n = -1;
-                else r.tile_m = -1;
+                if (role == TileRole::a)
+                  r.tile_n = -1;
+                else
+                  r.tile_m = -1;
               };
               const TensorHandle& a = *op.operand("a");
               const TensorHandle& b = *op.operand("b");
-              const std::int64_t sm = std::min(tm, m - i * tm), sk = std::min(tk, k - q * tk), sn = std::min(tn, n - j * tn);
+              const std::int64_t sm = std::min(tm, m - i * tm), sk = std::min(tk, k - q * tk),
+                                 sn = std::min(tn, n - j * tn);
               if (!a.pinned && j == j0)
-                read(TileRole::a, op.trans_a ? blocked(a, m, q, i, tk, tm, sk) : blocked(a, k, i, q, tm, tk, sm), sm * sk, a.dtype);
+                read(TileRole::a, op.trans_a ? blocked(a, m, q, i, tk, tm, sk) : blocked(a, k, i, q, tm, tk, sm),
+                     sm * sk, a.dtype);
               if (!b.pinned && i == i0)
-                read(TileRole::b, op.trans_b ? blocked(b, k, j, q, tn, tk, sn) : blocked(b, n, q, j, tk, tn, sk), sk * sn, b.dtype);
+                read(TileRole::b, op.trans_b ? blocked(b, k, j, q, tn, tk, sn) : blocked(b, n, q, j, tk, tn, sk),
+                     sk * sn, b.dtype);
               tile(add(OpName::fetch, OpKind::memory, c, pe));
               tile(add(OpName::gemm, OpKind::gemm, c, pe)).op = static_cast<std::int16_t>(g);
               const auto epilogues = [&](OpScope scope) {
@@ -285,7 +295,8 @@ inline std::vector<double> random_values(std::size_t n, std::uint32_t seed, DTyp
     // Sum of uniforms: bell-shaped, and the same everywhere, unlike std::normal_distribution.
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += engine() / 4294967296.0;
-    v = static_cast<double>(num::round_to(dtype, static_cast<float>(dtype == DType::i8 || dtype == DType::i32 ? sum * 40 : sum)));
+    v = static_cast<double>(
+        num::round_to(dtype, static_cast<float>(dtype == DType::i8 || dtype == DType::i32 ? sum * 40 : sum)));
   }
   return values;
 }

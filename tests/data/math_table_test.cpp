@@ -62,7 +62,9 @@ bool same(const List& a, const List& b) {
   return true;
 }
 
-double f(float x) { return static_cast<double>(x); }
+double f(float x) {
+  return static_cast<double>(x);
+}
 
 }  // namespace
 
@@ -115,7 +117,8 @@ BOOST_AUTO_TEST_CASE(fma_rounds_twice) {
 
 BOOST_AUTO_TEST_CASE(where_selects_and_shows_an_unwritten_condition) {
   const TensorHandle to = out({4});
-  run(math_op("where", {{"cond", in({4}, {1, 0, -2, kNan})}, {"a", in({4}, {1, 2, 3, 4})}, {"b", in({4}, {5, 6, 7, 8})}}, to));
+  run(math_op("where",
+              {{"cond", in({4}, {1, 0, -2, kNan})}, {"a", in({4}, {1, 2, 3, 4})}, {"b", in({4}, {5, 6, 7, 8})}}, to));
   BOOST_CHECK(same(tensors.get(to), {1, 6, 3, kNan}));
 }
 
@@ -134,7 +137,8 @@ BOOST_AUTO_TEST_CASE(operands_broadcast_and_are_named_in_any_order) {
 
 BOOST_AUTO_TEST_CASE(long_rows_are_walked_in_pieces) {
   const std::int64_t n = 2500;
-  const auto x = random_values(static_cast<std::size_t>(2 * n), 1), y = random_values(2, 2), z = random_values(static_cast<std::size_t>(n), 3);
+  const auto x = random_values(static_cast<std::size_t>(2 * n), 1), y = random_values(2, 2),
+             z = random_values(static_cast<std::size_t>(n), 3);
   const TensorHandle to = out({2, n});
   run(math_op("fma", {{"a", in({2, n}, x)}, {"b", in({2, 1}, y)}, {"c", in({n}, z)}}, to));
   const auto found = tensors.get(to);
@@ -185,7 +189,8 @@ BOOST_AUTO_TEST_CASE(out_may_be_an_input) {
 
 BOOST_AUTO_TEST_CASE(results_are_rounded_once_to_the_outputs_dtype) {
   const TensorHandle to = out({2}, DType::f16);
-  run(math_op("add", {{"a", in({2}, {2048, 1}, DType::f16)}, {"b", in({2}, {3, std::ldexp(1.0, -11)}, DType::f16)}}, to));
+  run(math_op("add", {{"a", in({2}, {2048, 1}, DType::f16)}, {"b", in({2}, {3, std::ldexp(1.0, -11)}, DType::f16)}},
+              to));
   BOOST_CHECK(same(tensors.get(to), {2052, 1}));  // 2051 is a tie; 1 + 2^-11 too
   const TensorHandle wide = out({1}, DType::bf16);
   run(math_op("mul", {{"a", in({1}, {1e19}, DType::bf16)}, {"b", in({1}, {3e19}, DType::bf16)}}, wide));
@@ -213,7 +218,8 @@ BOOST_AUTO_TEST_CASE(moved_values_keep_their_bytes) {
 }
 
 BOOST_AUTO_TEST_CASE(cast_to_a_narrow_type_rounds_in_f32_memory) {
-  BOOST_CHECK(same(unary("cast", {2049, 2051, 70000}, {{"dtype", static_cast<double>(DType::f16)}}), {2048, 2052, kInf}));
+  BOOST_CHECK(
+      same(unary("cast", {2049, 2051, 70000}, {{"dtype", static_cast<double>(DType::f16)}}), {2048, 2052, kInf}));
 }
 
 BOOST_AUTO_TEST_CASE(constants) {
@@ -224,7 +230,8 @@ BOOST_AUTO_TEST_CASE(constants) {
   run(math_op("causal_mask", {}, mask, {{"row_pos", 10}, {"col_pos", 9}}));
   BOOST_CHECK(same(tensors.get(mask), {0, 0, -kInf, -kInf, 0, 0, 0, -kInf, 0, 0, 0, 0, 0, 0, 0, 0}));
   run(math_op("causal_mask", {}, mask, {{"row_pos", 9}, {"col_pos", 9}, {"row_period", 2}}));
-  BOOST_CHECK(same(tensors.get(mask), {0, -kInf, -kInf, -kInf, 0, 0, -kInf, -kInf, 0, -kInf, -kInf, -kInf, 0, 0, -kInf, -kInf}));
+  BOOST_CHECK(same(tensors.get(mask),
+                   {0, -kInf, -kInf, -kInf, 0, 0, -kInf, -kInf, 0, -kInf, -kInf, -kInf, 0, 0, -kInf, -kInf}));
   run(math_op("causal_mask", {}, mask, {{"row_pos", 0}, {"col_pos", 100}}));
   BOOST_CHECK(same(tensors.get(mask), List(16, -kInf)));
 }
@@ -263,7 +270,8 @@ BOOST_AUTO_TEST_CASE(reductions_work_along_every_axis) {
       for (std::int64_t j = 0; j < 5; ++j)
         for (std::int64_t k = 0; k < 3; ++k) {
           const auto from = static_cast<std::size_t>(i * strides[0] + j * strides[1] + k);
-          const auto at = static_cast<std::size_t>((axis == 0 ? 0 : i) * to[0] + (axis == 1 ? 0 : j) * to[1] + (axis == 2 ? 0 : k) * to[2]);
+          const auto at = static_cast<std::size_t>((axis == 0 ? 0 : i) * to[0] + (axis == 1 ? 0 : j) * to[1] +
+                                                   (axis == 2 ? 0 : k) * to[2]);
           expected_sum[at] += x[from];
           expected_max[at] = std::max(expected_max[at], x[from]);
         }
@@ -338,9 +346,12 @@ BOOST_AUTO_TEST_CASE(errors_name_the_operation_and_what_is_allowed) {
     return "";
   };
   const TensorHandle x = in({2, 3}, List(6, 1));
-  const auto has = [](const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
   BOOST_CHECK(has(message(math_op("cosh", {{"src", x}}, x)), "math operation cosh: found {src}; allowed: abs add"));
-  BOOST_CHECK(has(message(math_op("add", {{"src", x}}, x)), "found {src}; allowed: {a, b} or {src}+value or {src, other}"));
+  BOOST_CHECK(
+      has(message(math_op("add", {{"src", x}}, x)), "found {src}; allowed: {a, b} or {src}+value or {src, other}"));
   BOOST_CHECK(has(message(math_op("exp", {{"src", x}}, x, {{"gain", 2}})), "found {src}+gain"));
   BOOST_CHECK(has(message(math_op("add", {{"a", x}, {"b", in({2, 2}, {1, 2, 3, 4})}}, x)),
                   "operand b: found shape [2, 2]; allowed: one that broadcasts to [2, 3]"));

@@ -230,6 +230,7 @@ BOOST_AUTO_TEST_CASE(refusals) {
           "scope k_tile after scope output_tile");
   refused(gemm().epilogue("relu", {}, OpScope::kernel).into(t.ref(0, {8, 64}, DType::f16)),
           "scope kernel with out in hbm");
+  refused(gemm().epilogue("cast", {{"dtype", DType::f16}}, OpScope::kernel), "scope kernel; allowed: output_tile");
   refused(gemm().epilogue("gemm", {{"other", other}}), "2 GEMMs in one list; allowed: at most one GEMM");
 
   refused(merge().prologue("softmax_merge", {{"s", s}, {"m", m}, {"l", l}, {"O", o}}),

@@ -60,7 +60,6 @@ class Cluster : public sc_core::sc_module, protected CreditFwIf {
   PayloadPool pool;
   std::vector<std::unique_ptr<Pe>> pe;
   Ps credit_ps = 5000;
-  Ps bank_ps = 0;
   std::uint64_t writes = 0;
 
   /// A queue from `a`, which names it `da`, to `b`, which names it `db`.
@@ -77,7 +76,6 @@ class Cluster : public sc_core::sc_module, protected CreditFwIf {
     r.peer = a;
     r.peer_direction = da;
     r.credit_ps = credit_ps;
-    r.bank_path_ps = bank_ps;
     ends_[b].push_back(r);
   }
 
@@ -267,7 +265,7 @@ Ps message_time(FreshContext&, std::int64_t bytes, bool consume, BufferKind kind
   PeParams p = queue_params();
   p.ipcq.buffer_kind = kind;
   Cluster c(2, p);
-  c.bank_ps = bank;
+  for (auto& pe : c.pe) pe->set_bank_path(bank);
   c.join(0, Direction::E, 1, Direction::W);
   return c.run([&](PePort& pe) {
     if (pe.id().pe == 0)

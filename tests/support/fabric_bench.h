@@ -20,8 +20,10 @@ namespace kb::test {
 /// The tray with its fabric; `attach` runs in its scope after the fabric is built.
 class Tray : public sc_core::sc_module {
  public:
-  explicit Tray(const SystemConfig& config, const FabricOptions& options = {}, const char* name = "tray")
-      : sc_core::sc_module(sc_core::sc_module_name(name)), fabric(config, options) {}
+  // The name is a parameter because it keeps the module's scope open for as long as it lives.
+  explicit Tray(const SystemConfig& config, const FabricOptions& options = {},
+                const sc_core::sc_module_name& name = "tray")
+      : sc_core::sc_module(name), fabric(config, options) {}
   Fabric fabric;
 };
 
@@ -151,8 +153,9 @@ class Traffic : public sc_core::sc_module,
 /// A tray with a Traffic in place of each PE.
 class TrafficTray : public sc_core::sc_module {
  public:
-  explicit TrafficTray(const SystemConfig& config, FabricOptions options = {}, const char* name = "tray")
-      : sc_core::sc_module(sc_core::sc_module_name(name)), traffic(config.total_pes(), nullptr) {
+  explicit TrafficTray(const SystemConfig& config, FabricOptions options = {},
+                       const sc_core::sc_module_name& name = "tray")
+      : sc_core::sc_module(name), traffic(config.total_pes(), nullptr) {
     options.make_pe = [this](const char* pe, const PeAttachment& at) {
       auto t = std::make_unique<Traffic>(pe);
       t->index = at.id.pe;

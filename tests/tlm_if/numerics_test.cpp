@@ -55,7 +55,8 @@ void check_format(const Format& format, Decode decode, Encode encode, std::uint1
       const auto as_float = [&](double d) { return static_cast<float>(sign ? -d : d); };
       if (static_cast<double>(static_cast<float>(tie)) != tie) continue;  // bf16's smallest ties are exact too
       BOOST_REQUIRE_EQUAL(encode(as_float(tie)), ((h & 1u) ? h + 1 : h) | sign);
-      BOOST_REQUIRE_EQUAL(encode(as_float(static_cast<double>(std::nextafterf(static_cast<float>(tie), 0.0f)))), h | sign);
+      BOOST_REQUIRE_EQUAL(encode(as_float(static_cast<double>(std::nextafterf(static_cast<float>(tie), 0.0f)))),
+                          h | sign);
       BOOST_REQUIRE_EQUAL(encode(as_float(static_cast<double>(std::nextafterf(static_cast<float>(tie), kInf)))),
                           (h + 1) | sign);
     }
@@ -93,7 +94,7 @@ BOOST_AUTO_TEST_CASE(f16_is_exact_and_rounds_to_even) {
   check_format(kF16, num::f32_from_f16, num::f16_from_f32, 0x7e00);
   BOOST_CHECK_EQUAL(num::f16_from_f32(65519.996f), 0x7bff);
   BOOST_CHECK_EQUAL(num::f16_from_f32(65520.0f), 0x7c00);
-  BOOST_CHECK_EQUAL(num::f16_from_f32(2.98023224e-08f), 0x0000);   // 2^-25, the tie with 0
+  BOOST_CHECK_EQUAL(num::f16_from_f32(2.98023224e-08f), 0x0000);  // 2^-25, the tie with 0
   BOOST_CHECK_EQUAL(num::f16_from_f32(2.98023260e-08f), 0x0001);
   BOOST_CHECK_EQUAL(num::f16_from_f32(1e-45f), 0x0000);
 }

@@ -29,7 +29,8 @@ struct Dir {
   }
   void refused(const std::string& path, const std::string& part) {
     BOOST_CHECK_EXCEPTION(read_npy(path), InputError, [&](const InputError& e) {
-      BOOST_CHECK_MESSAGE(std::string(e.what()).find(part) != std::string::npos, "expected '" << part << "' in '" << e.what() << "'");
+      BOOST_CHECK_MESSAGE(std::string(e.what()).find(part) != std::string::npos,
+                          "expected '" << part << "' in '" << e.what() << "'");
       return std::string(e.what()).rfind(path, 0) == 0;
     });
   }
@@ -43,7 +44,8 @@ BOOST_AUTO_TEST_CASE(every_dtype_and_shape_survives) {
   const std::vector<std::vector<std::int64_t>> shapes{{}, {5}, {2, 3}, {2, 0, 4}, {1, 2, 3, 4}, {70000}};
   for (const auto& shape : shapes)
     for (DType dtype : {DType::f16, DType::f32, DType::i8, DType::i32}) {
-      const auto n = static_cast<std::size_t>(std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
+      const auto n =
+          static_cast<std::size_t>(std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
       std::vector<std::uint8_t> data(n * size_of(dtype));
       for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::uint8_t>(i * 37 + 11);
       write_npy(dir / "x.npy", dtype, shape, data.data());
@@ -87,8 +89,10 @@ BOOST_AUTO_TEST_CASE(files_are_those_that_numpy_writes) {
 BOOST_AUTO_TEST_CASE(other_layouts_of_the_header_are_read) {
   const std::string data(12, 'x');
   BOOST_CHECK_EQUAL(read_npy(file("{\"shape\":(3,),'fortran_order':False,'descr':'<f4'}", data)).data.size(), 12u);
-  BOOST_CHECK_EQUAL(read_npy(file("{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4)}   \n", data)).shape.size(), 2u);
-  std::string v2 = std::string("\x93NUMPY\x02\x00\x3a\x00\x00\x00", 12) + "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n";
+  BOOST_CHECK_EQUAL(read_npy(file("{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4)}   \n", data)).shape.size(),
+                    2u);
+  std::string v2 = std::string("\x93NUMPY\x02\x00\x3a\x00\x00\x00", 12) +
+                   "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n";
   spit(dir / "v2.npy", v2 + data);
   BOOST_CHECK_EQUAL(read_npy(dir / "v2.npy").shape[0], 3);
 }
@@ -114,7 +118,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_understood_is_refused) {
   refused(file(header("'<f4'", "False", "(-3,)"), data), "whole numbers from 0");
   refused(file(header("'<f4'", "False", "(99999999999999999999,)"), data), "a dimension too large");
   refused(file(header("'<f4'", "False", "(4294967296, 4294967296)"), data), "more than 2^63 bytes");
-  refused(file(header("'<f4'", "False", "(2000000000, 1000000000)"), data), "found 12 bytes of data; allowed: 8000000000000000000");
+  refused(file(header("'<f4'", "False", "(2000000000, 1000000000)"), data),
+          "found 12 bytes of data; allowed: 8000000000000000000");
   refused(file(header("'<f4'", "False", "(4,)"), data), "found 12 bytes of data; allowed: 16");
   refused(file(header("'<f4'", "False", "(2,)"), data), "found 12 bytes of data; allowed: 8");
   refused(file("{'descr': '<f4', 'shape': (3,), }", data), "without all its keys");

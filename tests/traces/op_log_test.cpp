@@ -25,7 +25,8 @@ void check_equal(const TensorHandle& x, const TensorHandle& y) {
 }
 
 void check_equal(const Command& x, const Command& y) {
-  BOOST_CHECK(x.kind == y.kind && x.id == y.id && x.direction == y.direction && x.split == y.split && x.consume == y.consume);
+  BOOST_CHECK(x.kind == y.kind && x.id == y.id && x.direction == y.direction && x.split == y.split &&
+              x.consume == y.consume);
   BOOST_REQUIRE_EQUAL(x.ops.size(), y.ops.size());
   for (std::size_t i = 0; i < x.ops.size(); ++i) {
     const OpSpec &p = x.ops[i], &q = y.ops[i];
@@ -56,7 +57,8 @@ void check_equal(const OpRecord& x, const OpRecord& y) {
     BOOST_CHECK(x.tile_m == y.tile_m && x.tile_n == y.tile_n && x.tile_k == y.tile_k);
     BOOST_CHECK(x.address == y.address && x.bytes == y.bytes && x.m == y.m && x.k == y.k && x.n == y.n);
     BOOST_CHECK(x.elements == y.elements && x.message == y.message && x.peer == y.peer && x.arrives == y.arrives);
-    BOOST_CHECK(x.block_m == y.block_m && x.block_n == y.block_n && x.m_outer == y.m_outer && x.plan_bytes == y.plan_bytes);
+    BOOST_CHECK(x.block_m == y.block_m && x.block_n == y.block_n && x.m_outer == y.m_outer &&
+                x.plan_bytes == y.plan_bytes);
     BOOST_REQUIRE_EQUAL(x.command == nullptr, y.command == nullptr);
     if (x.command) check_equal(*x.command, *y.command);
   }
@@ -84,7 +86,8 @@ struct Files {
     const std::string path = dir / "bad.jsonl";
     spit(path, text);
     BOOST_CHECK_EXCEPTION(read(path), InputError, [&](const InputError& e) {
-      BOOST_CHECK_MESSAGE(std::string(e.what()).find(part) != std::string::npos, "expected '" << part << "' in '" << e.what() << "'");
+      BOOST_CHECK_MESSAGE(std::string(e.what()).find(part) != std::string::npos,
+                          "expected '" << part << "' in '" << e.what() << "'");
       BOOST_CHECK_EQUAL(std::string(e.what()).rfind(path + ":", 0), 0u);
       return true;
     });
@@ -115,7 +118,8 @@ BOOST_AUTO_TEST_CASE(lines_are_json_with_the_specified_keys) {
   std::istringstream lines(slurp(dir / "op_log.jsonl"));
   std::string line;
   std::size_t n = 0;
-  const std::vector<std::string> keys{"t_start_ns", "t_end_ns", "component", "op_kind", "op_name", "command", "tile", "params"};
+  const std::vector<std::string> keys{"t_start_ns", "t_end_ns", "component", "op_kind",
+                                      "op_name",    "command",  "tile",      "params"};
   while (std::getline(lines, line)) {
     const auto json = nlohmann::ordered_json::parse(line);
     std::vector<std::string> found;
@@ -223,7 +227,8 @@ BOOST_AUTO_TEST_CASE(a_bad_line_is_named) {
   refused(with("\"m\":4", "\"m\":4.5"), "a whole number of 64 bits");
   refused(with("\"pe\":3,\"op\"", "\"pe\":4,\"op\""), ":3:");
   refused(with("\"command\":1,\"tile\":[", "\"command\":2,\"tile\":["), "command: found 2; allowed: a command of PE 3");
-  refused(with("\"component\":\"tray.sip0.cube0.pe0.gemm\"", "\"component\":\"tray.host\",\"component\":\"x\""), "key \"component\" twice");
+  refused(with("\"component\":\"tray.sip0.cube0.pe0.gemm\"", "\"component\":\"tray.host\",\"component\":\"x\""),
+          "key \"component\" twice");
   refused(with("\"index\":2", "\"index\":8"), "the name of index 8");
   refused(with("}}\n", "}} x\n"), "allowed: the end of the line");
   refused(with("\"dtype\":\"bf16\"", "\"dtype\":\"b16\""), "dtype: found \"b16\"; allowed: f16, bf16");

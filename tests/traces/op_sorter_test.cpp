@@ -15,7 +15,9 @@ using namespace kb;
 namespace {
 
 using Place = std::tuple<Ps, int, std::uint32_t, std::uint64_t>;
-Place place(const OpRecord& r) { return {r.t_end, static_cast<int>(r.kind), r.component, r.number}; }
+Place place(const OpRecord& r) {
+  return {r.t_end, static_cast<int>(r.kind), r.component, r.number};
+}
 
 struct Collect : OpSink {
   void record(const OpRecord& r) override {
@@ -56,12 +58,14 @@ BOOST_AUTO_TEST_CASE(any_emission_comes_out_in_order) {
     for (int i = 0; i < 2000; ++i) {
       now += random() % 4;
       const std::uint32_t c = random() % 7;
-      OpRecord r = make(now + static_cast<Ps>(random() % (random() % 50 + 1)), static_cast<OpKind>(random() % 5), c, numbers[c]++);
+      OpRecord r = make(now + static_cast<Ps>(random() % (random() % 50 + 1)), static_cast<OpKind>(random() % 5), c,
+                        numbers[c]++);
       emitted.push_back(place(r));
       sorter.emit(std::move(r));
       if (random() % 10 == 0) {
         sorter.advance(now);
-        BOOST_REQUIRE(std::all_of(sink.places.begin(), sink.places.end(), [&](const Place& p) { return std::get<0>(p) < now; }));
+        BOOST_REQUIRE(
+            std::all_of(sink.places.begin(), sink.places.end(), [&](const Place& p) { return std::get<0>(p) < now; }));
       }
       most_held = std::max(most_held, sorter.held());
     }

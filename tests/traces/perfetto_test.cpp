@@ -48,8 +48,9 @@ BOOST_AUTO_TEST_CASE(events_follow_the_format) {
   BOOST_CHECK_EQUAL(complete + counters, writer.events());
   const auto text = slurp(dir / "trace.perfetto.json");
   BOOST_CHECK(text.find(R"("name":"scale","cat":"math")") != std::string::npos);
-  BOOST_CHECK(text.find(R"("ts":0.006006,"dur":0.001001,"args":{"number":6,"command":1,"tile":"0.0.0","m":4,"k":8,"n":4}})") !=
-              std::string::npos);
+  BOOST_CHECK(
+      text.find(R"("ts":0.006006,"dur":0.001001,"args":{"number":6,"command":1,"tile":"0.0.0","m":4,"k":8,"n":4}})") !=
+      std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(overlapping_operations_get_threads_of_their_own) {

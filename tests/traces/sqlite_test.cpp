@@ -63,21 +63,30 @@ BOOST_AUTO_TEST_CASE(records_commands_and_configuration_are_there) {
   BOOST_CHECK((query(path, "SELECT value FROM meta") == Rows{"1"}));
   BOOST_CHECK((query(path, "SELECT count(*) FROM records") == Rows{std::to_string(records.size())}));
   BOOST_CHECK((query(path, "SELECT kind, group_concat(name) FROM op_names GROUP BY kind ORDER BY kind") ==
-               Rows{"control|command,command_done,launch,launch_done", "gemm|gemm", "ipcq|send,recv,slot_write,credit", "math|math",
-                    "memory|dma_read,dma_write,fetch,store,mem_read,mem_write"}));
-  BOOST_CHECK((query(path, "SELECT pe, number, kind, ops, logical_bytes, block_m, block_n, m_outer, accepted_ps, done_ps FROM commands") ==
+               Rows{"control|command,command_done,launch,launch_done", "gemm|gemm", "ipcq|send,recv,slot_write,credit",
+                    "math|math", "memory|dma_read,dma_write,fetch,store,mem_read,mem_write"}));
+  BOOST_CHECK((query(path,
+                     "SELECT pe, number, kind, ops, logical_bytes, block_m, block_n, m_outer, accepted_ps, done_ps "
+                     "FROM commands") ==
                Rows{"3|1|composite|3|" + std::to_string(records[1].command->logical_bytes()) + "|3|2|0|2002|14014",
                     "3|2|ipcq_send|1|" + std::to_string(records[12].command->logical_bytes()) + "|-|-|-|13013|15015"}));
   BOOST_CHECK((query(path, "SELECT spec FROM commands WHERE id = 1") == Rows{command_json(*records[1].command)}));
-  BOOST_CHECK((query(path, "SELECT t_start_ps, t_end_ps, component, number, command, pe, op, label, role, tile_m, tile_n, tile_k, address, "
-                           "bytes, m, ready_ps, path_ps, message FROM records WHERE id = 3") ==
+  BOOST_CHECK((query(path,
+                     "SELECT t_start_ps, t_end_ps, component, number, command, pe, op, label, role, tile_m, tile_n, "
+                     "tile_k, address, "
+                     "bytes, m, ready_ps, path_ps, message FROM records WHERE id = 3") ==
                Rows{"2002|3003|0|2|1|3|1|dma_read|a|2|-|2147483647|-1|4096|-|0|75001|-"}));
-  BOOST_CHECK((query(path, "SELECT component, op_kind, op_name, label, command, role, m FROM log WHERE id IN (7, 8)") ==
-               Rows{"tray.sip0.cube0.pe0.gemm|gemm|gemm|gemm|1|-|4", "tray.sip0.cube0.pe0.math|math|math|scale|1|-|-"}));
+  BOOST_CHECK(
+      (query(path, "SELECT component, op_kind, op_name, label, command, role, m FROM log WHERE id IN (7, 8)") ==
+       Rows{"tray.sip0.cube0.pe0.gemm|gemm|gemm|gemm|1|-|4", "tray.sip0.cube0.pe0.math|math|math|scale|1|-|-"}));
   BOOST_CHECK((query(path, "SELECT name FROM components ORDER BY id") ==
-               Rows{"tray.sip0.cube0.pe0.dma", "tray.sip0.cube0.pe0.gemm", "tray.sip0.cube0.pe0.math", "tray.sip0.cube0.pe0.ipcq", "tray.host"}));
-  BOOST_CHECK((query(path, "SELECT name FROM sqlite_master WHERE type = 'index' AND name LIKE '%\\_by\\_%' ESCAPE '\\' ORDER BY name") ==
-               Rows{"commands_by_pe", "records_by_command", "records_by_component"}));
+               Rows{"tray.sip0.cube0.pe0.dma", "tray.sip0.cube0.pe0.gemm", "tray.sip0.cube0.pe0.math",
+                    "tray.sip0.cube0.pe0.ipcq", "tray.host"}));
+  BOOST_CHECK((
+      query(
+          path,
+          "SELECT name FROM sqlite_master WHERE type = 'index' AND name LIKE '%\\_by\\_%' ESCAPE '\\' ORDER BY name") ==
+      Rows{"commands_by_pe", "records_by_command", "records_by_component"}));
   BOOST_CHECK((query(path, "PRAGMA integrity_check") == Rows{"ok"}));
 }
 
@@ -104,7 +113,8 @@ BOOST_AUTO_TEST_CASE(the_views_answer_their_questions) {
     }
     writer.record(r);
   };
-  const CommandPtr a = rich_command(1), b = rich_command(2), send = queue_command(3, CommandKind::ipcq_send, Direction::E);
+  const CommandPtr a = rich_command(1), b = rich_command(2),
+                   send = queue_command(3, CommandKind::ipcq_send, Direction::E);
   add(OpName::command, OpKind::control, 8, 0, 0, a);
   add(OpName::command, OpKind::control, 8, 0, 1000, b);
   add(OpName::gemm, OpKind::gemm, 2, 1000, 3000, a);
@@ -115,12 +125,14 @@ BOOST_AUTO_TEST_CASE(the_views_answer_their_questions) {
   add(OpName::credit, OpKind::ipcq, 6, 6000, 7000, send);
   add(OpName::command_done, OpKind::control, 8, 10000, 10000, a);
   writer.finish();
-  BOOST_CHECK((query(path, "SELECT * FROM engine_use WHERE op_name = 'gemm'") == Rows{"tray.sip0.cube0.pe0.gemm|gemm|2|3.0|0.3|0.5|-"}));
+  BOOST_CHECK((query(path, "SELECT * FROM engine_use WHERE op_name = 'gemm'") ==
+               Rows{"tray.sip0.cube0.pe0.gemm|gemm|2|3.0|0.3|0.5|-"}));
   BOOST_CHECK((query(path, "SELECT number, took_ns FROM slowest_commands") == Rows{"1|10.0", "2|3.5"}));
   BOOST_CHECK((query(path, "SELECT time_ns FROM command_time WHERE number = 1 AND label = 'gemm'") == Rows{"2.0"}));
-  BOOST_CHECK((query(path, "SELECT delayed, delay_ns, worst_ns FROM contention WHERE op_name = 'gemm'") == Rows{"1|1.0|1.0"}));
+  BOOST_CHECK(
+      (query(path, "SELECT delayed, delay_ns, worst_ns FROM contention WHERE op_name = 'gemm'") == Rows{"1|1.0|1.0"}));
   BOOST_CHECK((query(path, "SELECT * FROM queue_occupancy") == Rows{"1|W|5.0|1", "1|W|6.0|1", "1|W|6.0|0"} ||
-              query(path, "SELECT * FROM queue_occupancy") == Rows{"1|W|5.0|1", "1|W|6.0|0", "1|W|6.0|1"}));
+               query(path, "SELECT * FROM queue_occupancy") == Rows{"1|W|5.0|1", "1|W|6.0|0", "1|W|6.0|1"}));
 }
 
 BOOST_AUTO_TEST_CASE(scope_and_window_choose_records_and_keep_commands) {

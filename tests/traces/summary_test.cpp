@@ -94,9 +94,10 @@ BOOST_AUTO_TEST_CASE(the_json_has_the_specified_keys_in_their_order) {
   const auto json = nlohmann::ordered_json::parse(text);
   std::vector<std::string> keys;
   for (const auto& item : json.items()) keys.push_back(item.key());
-  BOOST_CHECK((keys == std::vector<std::string>{"bench", "params", "topology", "mode", "seed", "version", "status", "latency_ns",
-                                                "wall_s", "sim", "dispatch", "dma", "ipcq", "engines", "bounds", "numerics",
-                                                "op_log", "rounds", "efficiency", "tables"}));
+  BOOST_CHECK((keys == std::vector<std::string>{"bench",    "params", "topology",   "mode",       "seed",
+                                                "version",  "status", "latency_ns", "wall_s",     "sim",
+                                                "dispatch", "dma",    "ipcq",       "engines",    "bounds",
+                                                "numerics", "op_log", "rounds",     "efficiency", "tables"}));
   BOOST_CHECK_EQUAL(json["params"]["S_kv"], 4096);
   BOOST_CHECK_EQUAL(json["params"]["causal"], true);
   BOOST_CHECK_EQUAL(json["topology"], "topologies/one \"pe\".yaml");
@@ -136,8 +137,9 @@ BOOST_AUTO_TEST_CASE(an_empty_run_and_a_failed_one_are_still_json) {
 
 BOOST_AUTO_TEST_CASE(the_table_shows_use_stalls_bounds_and_verdict) {
   const std::string text = summary_table(summary());
-  for (const char* part : {"gqa-decode-long", "S_kv 4096", "30.000 ns", "1.765 x the memory bound", "gemm", "30.0", "operands_dma 62.5",
-                           "6 composite", "memory 17.000", "PASS", "relative RMSE 0.00025", "unused", "h2", "1300"})
+  for (const char* part :
+       {"gqa-decode-long", "S_kv 4096", "30.000 ns", "1.765 x the memory bound", "gemm", "30.0", "operands_dma 62.5",
+        "6 composite", "memory 17.000", "PASS", "relative RMSE 0.00025", "unused", "h2", "1300"})
     BOOST_CHECK_MESSAGE(text.find(part) != std::string::npos, "no '" << part << "' in\n" << text);
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) BOOST_CHECK_LE(line.size(), 100u);

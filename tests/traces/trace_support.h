@@ -42,7 +42,9 @@ inline void spit(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-inline bool exists(const std::string& path) { return std::ifstream(path).good(); }
+inline bool exists(const std::string& path) {
+  return std::ifstream(path).good();
+}
 
 inline TensorHandle view(std::uint32_t id, const Shape& shape, DType dtype, Space space, std::uint64_t addr) {
   return make_handle(id, shape, dtype, space, addr, space == Space::tcm);
@@ -155,8 +157,9 @@ inline std::vector<OpRecord> rich_records() {
 
 inline ComponentTable rich_components() {
   ComponentTable t;
-  for (const char* name : {"tray.sip0.cube0.pe0.dma", "tray.sip0.cube0.pe0.tcm", "tray.sip0.cube0.pe0.gemm", "\"odd\\name\n\"",
-                           "tray.sip0.cube0.pe0.math", "tray.sip0.cube0.hbm0", "tray.sip0.cube0.pe0.ipcq", "", "tray.host"})
+  for (const char* name :
+       {"tray.sip0.cube0.pe0.dma", "tray.sip0.cube0.pe0.tcm", "tray.sip0.cube0.pe0.gemm", "\"odd\\name\n\"",
+        "tray.sip0.cube0.pe0.math", "tray.sip0.cube0.hbm0", "tray.sip0.cube0.pe0.ipcq", "", "tray.host"})
     t.add(name);
   return t;
 }

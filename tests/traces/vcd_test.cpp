@@ -184,7 +184,8 @@ BOOST_AUTO_TEST_CASE(queues_show_slots_and_credits) {
   VcdWriter::Options options;
   options.queue_slots = 2;
   VcdWriter writer(dir / "trace.vcd", components, options);
-  const CommandPtr send = queue_command(1, CommandKind::ipcq_send, Direction::E), recv = queue_command(1, CommandKind::ipcq_recv, Direction::W);
+  const CommandPtr send = queue_command(1, CommandKind::ipcq_send, Direction::E),
+                   recv = queue_command(1, CommandKind::ipcq_recv, Direction::W);
   OpRecord write = op(OpName::slot_write, OpKind::ipcq, 4, 100, 200, send);
   write.pe = 0;
   write.peer = 1;
@@ -231,7 +232,8 @@ BOOST_AUTO_TEST_CASE(random_operations_equal_their_intervals_whatever_the_run_le
         const std::uint32_t link = random() % 2;
         const Ps from = end + static_cast<Ps>(random() % 1000), to = from + static_cast<Ps>(random() % 300);
         writer.link_busy(link, from, to);
-        if (from < to) expected[link == 0 ? "tray.sip0.cube0.r0c0.e." : "tray.sip0.cube0.hbm0.pc0."].emplace_back(from, to);
+        if (from < to)
+          expected[link == 0 ? "tray.sip0.cube0.r0c0.e." : "tray.sip0.cube0.hbm0.pc0."].emplace_back(from, to);
       }
     }
     writer.finish();
@@ -251,8 +253,10 @@ BOOST_AUTO_TEST_CASE(random_operations_equal_their_intervals_whatever_the_run_le
         active += step;
         const std::string value = active > 0 ? "1" : "0";
         if (value == busy.back().second) continue;
-        if (t == 0) busy.emplace_back(0, value);
-        else busy.emplace_back(t, value);
+        if (t == 0)
+          busy.emplace_back(0, value);
+        else
+          busy.emplace_back(t, value);
       }
       BOOST_REQUIRE(w.signals.at(name + "busy") == busy);
       if (name.find("link") == std::string::npos && w.signals.count(name + "active") != 0) {
@@ -287,7 +291,8 @@ BOOST_AUTO_TEST_CASE(scope_and_window_cut_the_trace) {
   writer.finish();
   const Waveform w(dir / "trace.vcd");
   using Steps = std::vector<std::pair<Ps, std::string>>;
-  BOOST_CHECK((w.signals.at("tray.sip0.cube0.pe0.gemm.busy") == Steps{{1000, "0"}, {1000, "1"}, {1100, "0"}, {1900, "1"}, {2000, "0"}}));
+  BOOST_CHECK((w.signals.at("tray.sip0.cube0.pe0.gemm.busy") ==
+               Steps{{1000, "0"}, {1000, "1"}, {1100, "0"}, {1900, "1"}, {2000, "0"}}));
   BOOST_CHECK((w.signals.at("tray.sip0.cube0.pe0.scheduler.in_flight") == Steps{{1000, "2"}, {1500, "1"}}));
   BOOST_CHECK((w.signals.at("tray.sip0.cube0.pe0.dma.out.busy") == Steps{{1000, "0"}, {1000, "1"}, {1300, "0"}}));
   for (const auto& signal : w.signals) BOOST_CHECK_NE(signal.first.find(".pe0."), std::string::npos);

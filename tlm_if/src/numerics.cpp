@@ -133,7 +133,8 @@ void store_f32(DType type, const float* from, void* to, std::size_t n) {
 
 void load_i32(DType type, const void* from, std::int32_t* to, std::size_t n) {
   switch (type) {
-    case DType::i8: return load_as<std::int8_t>(from, to, n, [](std::int8_t i) { return static_cast<std::int32_t>(i); });
+    case DType::i8:
+      return load_as<std::int8_t>(from, to, n, [](std::int8_t i) { return static_cast<std::int32_t>(i); });
     case DType::i32:
       if (n != 0) std::memcpy(to, from, n * sizeof(std::int32_t));
       return;
@@ -199,7 +200,9 @@ float sigmoid(float x) {
   return static_cast<float>(1.0 / (1.0 + exp_core(-static_cast<double>(x))));
 }
 
-float rsqrt(float x) { return canonical(static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)))); }
+float rsqrt(float x) {
+  return canonical(static_cast<float>(1.0 / std::sqrt(static_cast<double>(x))));
+}
 
 float exp_diff(float a, float b) {
   if (a == -std::numeric_limits<float>::infinity()) return 0.0f;

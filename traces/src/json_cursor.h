@@ -149,7 +149,8 @@ class JsonCursor {
       if (c == 'u') {
         unsigned code = 0;
         const auto [stop, error] = std::from_chars(p_, p_ + (end_ - p_ < 4 ? end_ - p_ : 4), code, 16);
-        if (error != std::errc() || stop != p_ + 4 || code >= 0x80) fail("found an escape; allowed: \\u0000 .. \\u007f");
+        if (error != std::errc() || stop != p_ + 4 || code >= 0x80)
+          fail("found an escape; allowed: \\u0000 .. \\u007f");
         p_ = stop;
         scratch_ += static_cast<char>(code);
       } else {

@@ -28,7 +28,8 @@ struct Descr {
   DType dtype;
   const char* text;
 };
-constexpr std::array<Descr, 4> kDescrs{{{DType::f16, "<f2"}, {DType::f32, "<f4"}, {DType::i8, "|i1"}, {DType::i32, "<i4"}}};
+constexpr std::array<Descr, 4> kDescrs{
+    {{DType::f16, "<f2"}, {DType::f32, "<f4"}, {DType::i8, "|i1"}, {DType::i32, "<i4"}}};
 
 struct Closer {
   void operator()(std::FILE* f) const { std::fclose(f); }
@@ -74,9 +75,7 @@ class HeaderParser {
   [[noreturn]] void fail(const std::string& found, const std::string& allowed) const {
     throw InputError(path_ + ": NumPy header: found " + found + "; allowed: " + allowed);
   }
-  std::string rest() const {
-    return at_ == text_.size() ? "the end" : "'" + std::string(text_.substr(at_, 20)) + "'";
-  }
+  std::string rest() const { return at_ == text_.size() ? "the end" : "'" + std::string(text_.substr(at_, 20)) + "'"; }
   void skip() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
   }
@@ -154,7 +153,8 @@ NpyArray read_npy(const std::string& path) {
   if (!file) throw IoError(path + ": cannot open: " + std::strerror(errno));
   unsigned char start[8];
   read_exactly(file.get(), path, start, sizeof start, "a NumPy header");
-  if (std::memcmp(start, kMagic, kMagicSize) != 0) throw InputError(path + ": found no NumPy file; allowed: one made by numpy.save");
+  if (std::memcmp(start, kMagic, kMagicSize) != 0)
+    throw InputError(path + ": found no NumPy file; allowed: one made by numpy.save");
   if (start[6] < 1 || start[6] > 3 || start[7] != 0)
     throw InputError(path + ": found NumPy format " + std::to_string(start[6]) + "." + std::to_string(start[7]) +
                      "; allowed: 1.0, 2.0, 3.0");
@@ -175,11 +175,12 @@ NpyArray read_npy(const std::string& path) {
 
   // Ask the file before memory: a corrupt shape must not become an allocation.
   const long data = std::ftell(file.get());
-  if (data < 0 || std::fseek(file.get(), 0, SEEK_END) != 0) throw IoError(path + ": cannot seek: " + std::strerror(errno));
+  if (data < 0 || std::fseek(file.get(), 0, SEEK_END) != 0)
+    throw IoError(path + ": cannot seek: " + std::strerror(errno));
   const std::int64_t available = std::ftell(file.get()) - data;
   if (available != bytes)
-    throw InputError(path + ": found " + std::to_string(available) + " bytes of data; allowed: " + std::to_string(bytes) +
-                     ", what the shape says");
+    throw InputError(path + ": found " + std::to_string(available) +
+                     " bytes of data; allowed: " + std::to_string(bytes) + ", what the shape says");
   if (std::fseek(file.get(), data, SEEK_SET) != 0) throw IoError(path + ": cannot seek: " + std::strerror(errno));
   array.data.resize(static_cast<std::size_t>(bytes));
   read_exactly(file.get(), path, array.data.data(), array.data.size(), "data");

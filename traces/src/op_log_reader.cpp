@@ -53,7 +53,8 @@ TensorHandle read_handle(JsonCursor& json) {
       seen |= 1;
       json.array([&] {
         const auto dim = json.integer<std::int64_t>();
-        if (dim < 0 || h.shape.rank() == Shape::kMaxRank) json.fail("shape", "more than 4 or negative dimensions", "at most 4 from 0");
+        if (dim < 0 || h.shape.rank() == Shape::kMaxRank)
+          json.fail("shape", "more than 4 or negative dimensions", "at most 4 from 0");
         h.shape.push_back(dim);
       });
     } else if (key == "strides") {
@@ -78,7 +79,8 @@ TensorHandle read_handle(JsonCursor& json) {
     }
   });
   if (seen != 15) json.fail("handle", "missing keys", "shape, dtype, space, addr");
-  if (given >= 0 && given != h.shape.rank()) json.fail("strides", std::to_string(given), std::to_string(h.shape.rank()));
+  if (given >= 0 && given != h.shape.rank())
+    json.fail("strides", std::to_string(given), std::to_string(h.shape.rank()));
   h.strides = given >= 0 ? strides : dense_strides(h.shape);
   return h;
 }
@@ -149,7 +151,9 @@ OpLogReader::OpLogReader(const std::string& path) : path_(path), buffer_(kBuffer
   if (fd_ < 0) throw IoError(path + ": cannot open: " + std::strerror(errno));
 }
 
-OpLogReader::~OpLogReader() { ::close(fd_); }
+OpLogReader::~OpLogReader() {
+  ::close(fd_);
+}
 
 bool OpLogReader::next_line() {
   std::size_t searched = begin_;
@@ -166,7 +170,8 @@ bool OpLogReader::next_line() {
     }
     if (at_end_) {
       if (begin_ == end_) return false;
-      throw InputError(path_ + ":" + std::to_string(lines_ + 1) + ": found a last line without its end; allowed: whole lines");
+      throw InputError(path_ + ":" + std::to_string(lines_ + 1) +
+                       ": found a last line without its end; allowed: whole lines");
     }
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= begin_;
@@ -186,15 +191,26 @@ bool OpLogReader::next(OpRecord& r) {
   if (!next_line()) return false;
   r = OpRecord{};
   parse(r);
-  if (r.name == OpName::command && r.command) commands_.add(r.pe, r.command, r.command);
-  else commands_.track(r);
+  if (r.name == OpName::command && r.command)
+    commands_.add(r.pe, r.command, r.command);
+  else
+    commands_.track(r);
   ++records_;
   return true;
 }
 
 void OpLogReader::parse(OpRecord& r) {
   JsonCursor json(where_, line_);
-  enum Key : unsigned { t_start = 1, t_end = 2, component = 4, kind = 8, name = 16, command = 32, tile = 64, params = 128 };
+  enum Key : unsigned {
+    t_start = 1,
+    t_end = 2,
+    component = 4,
+    kind = 8,
+    name = 16,
+    command = 32,
+    tile = 64,
+    params = 128
+  };
   unsigned seen = 0;
   const auto once = [&](Key k, std::string_view key) {
     if (seen & k) json.fail("record", "key \"" + std::string(key) + "\" twice", "once");
@@ -220,7 +236,8 @@ void OpLogReader::parse(OpRecord& r) {
       r.kind = enum_of<OpKind>(json, "op_kind", 5, [](OpKind k) { return name_of(k); });
     } else if (key == "op_name") {
       once(name, key);
-      r.name = enum_of<OpName>(json, "op_name", static_cast<int>(OpName::launch_done) + 1, [](OpName n) { return name_of(n); });
+      r.name = enum_of<OpName>(json, "op_name", static_cast<int>(OpName::launch_done) + 1,
+                               [](OpName n) { return name_of(n); });
     } else if (key == "command") {
       once(command, key);
       if (!json.null()) {
@@ -241,28 +258,50 @@ void OpLogReader::parse(OpRecord& r) {
     } else if (key == "params") {
       once(params, key);
       json.object([&](std::string_view param) {
-        if (param == "index") index = json.integer<std::uint32_t>();
-        else if (param == "number") r.number = json.integer<std::uint64_t>();
-        else if (param == "pe") r.pe = json.integer<std::uint32_t>();
-        else if (param == "op") r.op = json.integer<std::int16_t>();
-        else if (param == "role") r.role = read_role(json);
-        else if (param == "address") r.address = json.integer<std::uint64_t>();
-        else if (param == "bytes") r.bytes = json.integer<std::uint64_t>();
-        else if (param == "m") r.m = json.integer<std::int64_t>();
-        else if (param == "k") r.k = json.integer<std::int64_t>();
-        else if (param == "n") r.n = json.integer<std::int64_t>();
-        else if (param == "elements") r.elements = json.integer<std::uint64_t>();
-        else if (param == "ready_ns") r.t_ready = json.ns();
-        else if (param == "path_ns") r.path_ps = json.ns();
-        else if (param == "message") r.message = json.integer<std::uint64_t>();
-        else if (param == "peer") r.peer = json.integer<std::uint32_t>();
-        else if (param == "arrives") r.arrives = enum_of<Direction>(json, "arrives", kDirections, [](Direction d) { return name_of(d); });
-        else if (param == "block_m") r.block_m = json.integer<std::uint32_t>();
-        else if (param == "block_n") r.block_n = json.integer<std::uint32_t>();
-        else if (param == "m_outer") r.m_outer = json.boolean();
-        else if (param == "plan_bytes") r.plan_bytes = json.integer<std::uint64_t>();
-        else if (param == "spec") spec = read_command(json);
-        else json.fail("params", "key \"" + std::string(param) + "\"", "the parameters of an op log record");
+        if (param == "index")
+          index = json.integer<std::uint32_t>();
+        else if (param == "number")
+          r.number = json.integer<std::uint64_t>();
+        else if (param == "pe")
+          r.pe = json.integer<std::uint32_t>();
+        else if (param == "op")
+          r.op = json.integer<std::int16_t>();
+        else if (param == "role")
+          r.role = read_role(json);
+        else if (param == "address")
+          r.address = json.integer<std::uint64_t>();
+        else if (param == "bytes")
+          r.bytes = json.integer<std::uint64_t>();
+        else if (param == "m")
+          r.m = json.integer<std::int64_t>();
+        else if (param == "k")
+          r.k = json.integer<std::int64_t>();
+        else if (param == "n")
+          r.n = json.integer<std::int64_t>();
+        else if (param == "elements")
+          r.elements = json.integer<std::uint64_t>();
+        else if (param == "ready_ns")
+          r.t_ready = json.ns();
+        else if (param == "path_ns")
+          r.path_ps = json.ns();
+        else if (param == "message")
+          r.message = json.integer<std::uint64_t>();
+        else if (param == "peer")
+          r.peer = json.integer<std::uint32_t>();
+        else if (param == "arrives")
+          r.arrives = enum_of<Direction>(json, "arrives", kDirections, [](Direction d) { return name_of(d); });
+        else if (param == "block_m")
+          r.block_m = json.integer<std::uint32_t>();
+        else if (param == "block_n")
+          r.block_n = json.integer<std::uint32_t>();
+        else if (param == "m_outer")
+          r.m_outer = json.boolean();
+        else if (param == "plan_bytes")
+          r.plan_bytes = json.integer<std::uint64_t>();
+        else if (param == "spec")
+          spec = read_command(json);
+        else
+          json.fail("params", "key \"" + std::string(param) + "\"", "the parameters of an op log record");
       });
     } else {
       json.fail("record", "key \"" + std::string(key) + "\"",
@@ -270,9 +309,11 @@ void OpLogReader::parse(OpRecord& r) {
     }
   });
   json.expect_end();
-  if (seen != 255) json.fail("record", "missing keys", "t_start_ns, t_end_ns, component, op_kind, op_name, command, tile, params");
+  if (seen != 255)
+    json.fail("record", "missing keys", "t_start_ns, t_end_ns, component, op_kind, op_name, command, tile, params");
 
-  if (index >= kMaxComponents) json.fail("index", "none or a number too large", "below " + std::to_string(kMaxComponents));
+  if (index >= kMaxComponents)
+    json.fail("index", "none or a number too large", "below " + std::to_string(kMaxComponents));
   r.component = index;
   if (index >= components_.size() || components_.name(index).empty())
     components_.set(index, component_name);
@@ -288,13 +329,15 @@ void OpLogReader::parse(OpRecord& r) {
   if (id >= CommandTracker<CommandPtr>::kMaxId) json.fail("command", std::to_string(id), "below 2^40");
   if (spec) {
     if (spec->id != id) json.fail("spec", "command " + std::to_string(spec->id), std::to_string(id));
-    if (r.name != OpName::command) json.fail("spec", std::string("in a record ") + name_of(r.name), "in a record command");
+    if (r.name != OpName::command)
+      json.fail("spec", std::string("in a record ") + name_of(r.name), "in a record command");
     r.command = spec;
   } else {
     if (r.name == OpName::command) json.fail("spec", "none", "the command");
     const CommandPtr* known = commands_.find(r.pe, id);
     if (known == nullptr)
-      json.fail("command", std::to_string(id), "a command of PE " + std::to_string(r.pe) + " whose command record came before");
+      json.fail("command", std::to_string(id),
+                "a command of PE " + std::to_string(r.pe) + " whose command record came before");
     r.command = *known;
   }
 }

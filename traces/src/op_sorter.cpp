@@ -13,9 +13,13 @@ namespace {
 constexpr std::size_t kBatch = 4096;
 }  // namespace
 
-void OpSorter::add_sink(OpSink& sink) { sinks_.push_back(&sink); }
+void OpSorter::add_sink(OpSink& sink) {
+  sinks_.push_back(&sink);
+}
 
-void OpSorter::remove_sink(OpSink& sink) { sinks_.erase(std::remove(sinks_.begin(), sinks_.end(), &sink), sinks_.end()); }
+void OpSorter::remove_sink(OpSink& sink) {
+  sinks_.erase(std::remove(sinks_.begin(), sinks_.end(), &sink), sinks_.end());
+}
 
 void OpSorter::emit(OpRecord&& r) {
   if (r.t_end < passed_)
@@ -45,7 +49,9 @@ void OpSorter::advance(Ps now) {
   deliver(static_cast<std::size_t>(end - held_.begin()));
 }
 
-void OpSorter::drain() { deliver(held_.size()); }
+void OpSorter::drain() {
+  deliver(held_.size());
+}
 
 void OpSorter::flush() {
   drain();

@@ -23,7 +23,9 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)), part_(path_ +
   capacity_ = kBuffer;
 }
 
-OutputFile::~OutputFile() { abandon(); }
+OutputFile::~OutputFile() {
+  abandon();
+}
 
 void OutputFile::append(std::string_view text) {
   char* to = room(text.size());

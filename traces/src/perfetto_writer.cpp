@@ -39,8 +39,8 @@ void PerfettoWriter::begin_event() {
 
 void PerfettoWriter::metadata(const char* what, std::uint32_t pid, std::uint32_t tid, const std::string& name) {
   begin_event();
-  file_.append(std::string("{\"ph\":\"M\",\"name\":\"") + what + "\",\"pid\":" + std::to_string(pid) + ",\"tid\":" +
-               std::to_string(tid) + ",\"args\":{\"name\":" + text::quoted(name) + "}}");
+  file_.append(std::string("{\"ph\":\"M\",\"name\":\"") + what + "\",\"pid\":" + std::to_string(pid) +
+               ",\"tid\":" + std::to_string(tid) + ",\"args\":{\"name\":" + text::quoted(name) + "}}");
 }
 
 std::uint32_t PerfettoWriter::process(const std::string& name) {
@@ -78,7 +78,8 @@ std::uint32_t PerfettoWriter::lane(Track& t, Ps start, Ps end) {
       return thread;
     }
   t.lanes.emplace_back(end, ++threads_);
-  metadata("thread_name", t.process, threads_, t.lanes.size() == 1 ? t.name : t.name + " #" + std::to_string(t.lanes.size()));
+  metadata("thread_name", t.process, threads_,
+           t.lanes.size() == 1 ? t.name : t.name + " #" + std::to_string(t.lanes.size()));
   return threads_;
 }
 
@@ -104,7 +105,7 @@ void PerfettoWriter::record(const OpRecord& r) {
   const std::uint32_t thread = lane(t, start, end);
 
   const bool op = r.command && r.op >= 0 && static_cast<std::size_t>(r.op) < r.command->ops.size();
-  const std::string name = r.name == OpName::math && op              ? r.command->ops[static_cast<std::size_t>(r.op)].kind
+  const std::string name = r.name == OpName::math && op ? r.command->ops[static_cast<std::size_t>(r.op)].kind
                            : r.name == OpName::command_done && r.command ? name_of(r.command->kind)
                                                                          : name_of(r.name);
   const std::string quoted = text::quoted(name);
@@ -126,7 +127,8 @@ void PerfettoWriter::record(const OpRecord& r) {
     p = text::put_signed(text::put(p, "."), r.tile_k);
     *p++ = '"';
   }
-  if (r.role == TileRole::a || r.role == TileRole::b) p = text::put(p, r.role == TileRole::a ? ",\"operand\":\"a\"" : ",\"operand\":\"b\"");
+  if (r.role == TileRole::a || r.role == TileRole::b)
+    p = text::put(p, r.role == TileRole::a ? ",\"operand\":\"a\"" : ",\"operand\":\"b\"");
   if (r.bytes != 0) p = put_key(p, ",\"bytes\":", r.bytes);
   if (r.elements != 0) p = put_key(p, ",\"elements\":", r.elements);
   if (r.m != 0) p = text::put_signed(text::put(p, ",\"m\":"), r.m);

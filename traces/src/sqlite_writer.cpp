@@ -212,7 +212,9 @@ class SqliteWriter::Impl {
   std::uint64_t records() const { return records_; }
 
  private:
-  [[noreturn]] void fail(const char* what) const { throw IoError(part_ + ": cannot " + what + ": " + sqlite3_errmsg(db_)); }
+  [[noreturn]] void fail(const char* what) const {
+    throw IoError(part_ + ": cannot " + what + ": " + sqlite3_errmsg(db_));
+  }
 
   void run(const char* sql) {
     if (!db_) throw IoError(part_ + ": cannot write: the file is closed");
@@ -235,10 +237,10 @@ class SqliteWriter::Impl {
 
   void write_names() {
     run("INSERT INTO meta VALUES ('schema_version', '1')");
-    static constexpr OpKind kKinds[] = {OpKind::memory, OpKind::memory, OpKind::memory, OpKind::memory, OpKind::memory,
-                                        OpKind::memory, OpKind::gemm,   OpKind::math,   OpKind::ipcq,   OpKind::ipcq,
-                                        OpKind::ipcq,   OpKind::ipcq,   OpKind::control, OpKind::control, OpKind::control,
-                                        OpKind::control};
+    static constexpr OpKind kKinds[] = {OpKind::memory,  OpKind::memory,  OpKind::memory,  OpKind::memory,
+                                        OpKind::memory,  OpKind::memory,  OpKind::gemm,    OpKind::math,
+                                        OpKind::ipcq,    OpKind::ipcq,    OpKind::ipcq,    OpKind::ipcq,
+                                        OpKind::control, OpKind::control, OpKind::control, OpKind::control};
     for (std::size_t i = 0; i < std::size(kKinds); ++i)
       run(("INSERT INTO op_names VALUES (" + std::to_string(i + 1) + ", '" + name_of(static_cast<OpName>(i)) + "', '" +
            name_of(kKinds[i]) + "')")
@@ -274,8 +276,10 @@ class SqliteWriter::Impl {
       sqlite3_bind_int64(s, 6, c.logical_bytes());
       const std::int64_t plan[] = {r.block_m, r.block_n, r.m_outer, static_cast<std::int64_t>(r.plan_bytes)};
       for (int i = 0; i < 4; ++i) {
-        if (planned) sqlite3_bind_int64(s, 7 + i, plan[i]);
-        else sqlite3_bind_null(s, 7 + i);
+        if (planned)
+          sqlite3_bind_int64(s, 7 + i, plan[i]);
+        else
+          sqlite3_bind_null(s, 7 + i);
       }
       sqlite3_bind_int64(s, 11, r.t_end);
       text(s, 12, command_json(c));
@@ -315,7 +319,7 @@ class SqliteWriter::Impl {
   sqlite3_stmt* done_ = nullptr;
   sqlite3_stmt* component_ = nullptr;
   std::array<bool, kColumns + 1> bound_{};  // columns of insert_ that hold a value
-  std::vector<char> covered_;  // by component: 0 no, 1 yes, 2 not yet seen
+  std::vector<char> covered_;               // by component: 0 no, 1 yes, 2 not yet seen
   CommandTracker<std::int64_t> rows_;
   std::int64_t commands_ = 0;
   std::uint64_t records_ = 0;
@@ -324,10 +328,20 @@ class SqliteWriter::Impl {
 SqliteWriter::SqliteWriter(const std::string& path, const ComponentTable& components, TraceFilter filter)
     : impl_(std::make_unique<Impl>(path, components, std::move(filter))) {}
 SqliteWriter::~SqliteWriter() = default;
-void SqliteWriter::set_config(const std::vector<std::pair<std::string, std::string>>& items) { impl_->set_config(items); }
-void SqliteWriter::record(const OpRecord& r) { impl_->record(r); }
-void SqliteWriter::finish() { impl_->finish(); }
-void SqliteWriter::abandon() noexcept { impl_->abandon(); }
-std::uint64_t SqliteWriter::records() const { return impl_->records(); }
+void SqliteWriter::set_config(const std::vector<std::pair<std::string, std::string>>& items) {
+  impl_->set_config(items);
+}
+void SqliteWriter::record(const OpRecord& r) {
+  impl_->record(r);
+}
+void SqliteWriter::finish() {
+  impl_->finish();
+}
+void SqliteWriter::abandon() noexcept {
+  impl_->abandon();
+}
+std::uint64_t SqliteWriter::records() const {
+  return impl_->records();
+}
 
 }  // namespace kb

@@ -77,10 +77,14 @@ class JsonText {
     }
   }
   void value(const std::string& key, const SummaryValue& v) {
-    if (const auto* i = std::get_if<std::int64_t>(&v)) raw(key, std::to_string(*i));
-    else if (const auto* d = std::get_if<double>(&v)) real(key, *d);
-    else if (const auto* b = std::get_if<bool>(&v)) boolean(key, *b);
-    else string(key, std::get<std::string>(v));
+    if (const auto* i = std::get_if<std::int64_t>(&v))
+      raw(key, std::to_string(*i));
+    else if (const auto* d = std::get_if<double>(&v))
+      real(key, *d);
+    else if (const auto* b = std::get_if<bool>(&v))
+      boolean(key, *b);
+    else
+      string(key, std::get<std::string>(v));
   }
 
   std::string take() { return std::move(text_) + "\n"; }
@@ -143,7 +147,8 @@ std::string grouped(double value, int decimals) {
 }
 std::string grouped(std::uint64_t value) {
   std::string s = std::to_string(value);
-  for (auto end = static_cast<std::ptrdiff_t>(s.size()) - 3; end > 0; end -= 3) s.insert(static_cast<std::size_t>(end), 1, ',');
+  for (auto end = static_cast<std::ptrdiff_t>(s.size()) - 3; end > 0; end -= 3)
+    s.insert(static_cast<std::size_t>(end), 1, ',');
   return s;
 }
 
@@ -196,7 +201,8 @@ void engines_text(std::string& to, const LaunchTotals& t) {
     const auto percent = [&](Ps ps) { return 100.0 * static_cast<double>(ps) / total; };
     std::vector<std::string> stalls;
     for (std::size_t c = 0; c < kCauses; ++c)
-      if (time.stall[c] != 0) stalls.push_back(fmt::format("{} {:.1f}", name_of(static_cast<Cause>(c)), percent(time.stall[c])));
+      if (time.stall[c] != 0)
+        stalls.push_back(fmt::format("{} {:.1f}", name_of(static_cast<Cause>(c)), percent(time.stall[c])));
     if (stalls.empty()) stalls.emplace_back("-");
     wrapped(to, fmt::format("{:<10} {:>8.1f} {:>8.1f}   ", name, percent(time.busy), percent(time.idle)), 31, stalls);
   }
@@ -359,7 +365,8 @@ std::string summary_json(const RunSummary& s) {
       json.open(table.name, '[');
       for (const auto& row : table.rows) {
         json.open("", '{', true);
-        for (std::size_t i = 0; i < std::min(row.size(), table.columns.size()); ++i) json.value(table.columns[i], row[i]);
+        for (std::size_t i = 0; i < std::min(row.size(), table.columns.size()); ++i)
+          json.value(table.columns[i], row[i]);
         json.close();
       }
       json.close();
@@ -393,7 +400,8 @@ std::string summary_table(const RunSummary& s) {
       parts.push_back(fmt::format("{} {}", grouped(n), name_of(static_cast<CommandKind>(k))));
   if (!parts.empty()) {
     parts.push_back(bytes_text(t.dispatch.bytes) + " in all");
-    parts.push_back(fmt::format("{} cycles ({} on the busiest PE)", grouped(t.dispatch.cycles, 0), grouped(t.cycles_max_pe, 0)));
+    parts.push_back(
+        fmt::format("{} cycles ({} on the busiest PE)", grouped(t.dispatch.cycles, 0), grouped(t.cycles_max_pe, 0)));
     wrapped(to, "commands", 12, parts);
   }
   if (t.dma_reads + t.dma_writes != 0)
@@ -417,7 +425,8 @@ std::string summary_table(const RunSummary& s) {
   for (const auto& table : s.tables) table_text(to, table);
   if (s.numerics)
     to += fmt::format("{:<11} {}: relative RMSE {:.3g} (allowed {:.3g}), largest absolute error {:.3g}\n", "numerics",
-                      s.numerics->pass ? "PASS" : "FAIL", s.numerics->rel_rmse, s.numerics->tolerance, s.numerics->max_abs_err);
+                      s.numerics->pass ? "PASS" : "FAIL", s.numerics->rel_rmse, s.numerics->tolerance,
+                      s.numerics->max_abs_err);
   return to;
 }
 

@@ -27,12 +27,18 @@ namespace {
 
 /// What a change does to the state of its group. At one time, ends come before starts.
 enum class Act : std::uint8_t {
-  end,        // an operation of the lane ends
-  start,      // ... and one starts: label, command, tile
-  wait_less, wait_more,
-  in_flight_less, in_flight_more,
-  head, tail, credit_less, credit_more,
-  link_off, link_on,
+  end,    // an operation of the lane ends
+  start,  // ... and one starts: label, command, tile
+  wait_less,
+  wait_more,
+  in_flight_less,
+  in_flight_more,
+  head,
+  tail,
+  credit_less,
+  credit_more,
+  link_off,
+  link_on,
 };
 
 struct Change {
@@ -68,7 +74,8 @@ struct Group {
 };
 
 enum class VarKind : std::uint8_t { busy, op, command, tile, active, waiting, in_flight, head, tail, credits };
-constexpr const char* kVarNames[] = {"busy", "op", "command", "tile", "active", "waiting", "in_flight", "head", "tail", "credits"};
+constexpr const char* kVarNames[] = {"busy",    "op",        "command", "tile", "active",
+                                     "waiting", "in_flight", "head",    "tail", "credits"};
 
 /// What a var shows, comparable without making text of it.
 struct Value {
@@ -83,8 +90,12 @@ struct Var {
   Value last;
 };
 
-bool is_bit(VarKind k) { return k == VarKind::busy; }
-bool is_string(VarKind k) { return k == VarKind::op || k == VarKind::tile; }
+bool is_bit(VarKind k) {
+  return k == VarKind::busy;
+}
+bool is_string(VarKind k) {
+  return k == VarKind::op || k == VarKind::tile;
+}
 
 /// Identifier number `n`, in the printable characters that VCD allows.
 std::string code_of(std::size_t n) {
@@ -109,7 +120,9 @@ std::string parent_of(const std::string& name) {
   const auto dot = name.rfind('.');
   return dot == std::string::npos ? std::string() : name.substr(0, dot);
 }
-std::string leaf_of(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+std::string leaf_of(const std::string& name) {
+  return name.substr(name.rfind('.') + 1);
+}
 
 /// Parts of a name, numbers filled up with zeros, for an order in which pe2 comes before pe10.
 std::vector<std::string> sort_key(const std::string& name) {
@@ -161,7 +174,8 @@ std::string page_of(const std::string& scope) {
     so_far += (so_far.empty() ? "" : ".") + part;
     for (const char* level : {"sip", "cube", "pe"}) {
       const std::size_t n = std::strlen(level);
-      if (part.size() > n && part.compare(0, n, level) == 0 && part.find_first_not_of("0123456789", n) == std::string::npos)
+      if (part.size() > n && part.compare(0, n, level) == 0 &&
+          part.find_first_not_of("0123456789", n) == std::string::npos)
         page = so_far;
     }
   }
@@ -199,7 +213,8 @@ class RunFile {
   /// A run being read, a block at a time.
   class Cursor {
    public:
-    Cursor(const RunFile& file, std::size_t run) : file_(&file), at_(file.runs_[run].first), left_(file.runs_[run].second) {}
+    Cursor(const RunFile& file, std::size_t run)
+        : file_(&file), at_(file.runs_[run].first), left_(file.runs_[run].second) {}
     bool next(Change& c) {
       if (pos_ == block_.size()) {
         if (left_ == 0) return false;
@@ -402,8 +417,10 @@ class VcdWriter::Impl {
   void step(std::uint32_t group, Ps t, Act act) {
     const auto& window = options_.filter.window;
     if (window && t > window->second) return;
-    if (window && t < window->first) count(groups_[group], act);
-    else add(t, group, act);
+    if (window && t < window->first)
+      count(groups_[group], act);
+    else
+      add(t, group, act);
   }
 
   static void count(Group& g, Act act) {
@@ -561,9 +578,12 @@ class VcdWriter::Impl {
         for (std::uint32_t v : groups_[m].vars) {
           const Var& var = vars_[v];
           const std::string name = kVarNames[static_cast<std::size_t>(var.kind)];
-          if (is_bit(var.kind)) file_.append("$var wire 1 " + var.code + " " + name + " $end\n");
-          else if (is_string(var.kind)) file_.append("$var string 1 " + var.code + " " + name + " $end\n");
-          else file_.append("$var wire 32 " + var.code + " " + name + " [31:0] $end\n");
+          if (is_bit(var.kind))
+            file_.append("$var wire 1 " + var.code + " " + name + " $end\n");
+          else if (is_string(var.kind))
+            file_.append("$var string 1 " + var.code + " " + name + " $end\n");
+          else
+            file_.append("$var wire 32 " + var.code + " " + name + " [31:0] $end\n");
         }
     }
     for (; !open.empty(); open.pop_back()) file_.append("$upscope $end\n");
@@ -644,8 +664,10 @@ class VcdWriter::Impl {
       const bool none = parts[0] < 0 && parts[1] < 0 && parts[2] < 0;
       for (int i = 0; i < 3 && !none; ++i) {
         if (i > 0) *p++ = '.';
-        if (parts[i] < 0) *p++ = '-';
-        else p = text::put_signed(p, parts[i]);
+        if (parts[i] < 0)
+          *p++ = '-';
+        else
+          p = text::put_signed(p, parts[i]);
       }
       if (none) *p++ = '-';
       *p++ = ' ';
@@ -702,8 +724,9 @@ class VcdWriter::Impl {
     for (auto& item : pages) {
       const std::string& title = item.second.title;
       auto& members = item.second.groups;
-      std::sort(members.begin(), members.end(),
-                [&](std::uint32_t x, std::uint32_t y) { return sort_key(scope_of(groups_[x])) < sort_key(scope_of(groups_[y])); });
+      std::sort(members.begin(), members.end(), [&](std::uint32_t x, std::uint32_t y) {
+        return sort_key(scope_of(groups_[x])) < sort_key(scope_of(groups_[y]));
+      });
       // Flags: 0x800000 group begin, 0x400000 closed, 0x1000000 group end, 0x200 a line of text.
       save.append((first ? "@800200\n-" : "@c00200\n-") + title + "\n");
       for (std::uint32_t index : members) {
@@ -715,8 +738,10 @@ class VcdWriter::Impl {
           std::replace(below.begin(), below.end(), '.', ' ');  // what follows a dot would be all that is shown
           const std::string alias = "+{" + below + "} ";
           // 0x28: right aligned, binary; 0x24: decimal.
-          if (is_bit(kind) || is_string(kind)) save.append("@28\n" + alias + name + "\n");
-          else save.append("@24\n" + alias + name + "[31:0]\n");
+          if (is_bit(kind) || is_string(kind))
+            save.append("@28\n" + alias + name + "\n");
+          else
+            save.append("@24\n" + alias + name + "[31:0]\n");
         }
       }
       save.append((first ? "@1000200\n-" : "@1401200\n-") + title + "\n");
@@ -736,19 +761,19 @@ class VcdWriter::Impl {
   std::uint32_t sequence_ = 0;
   std::vector<Group> groups_;
   std::vector<Var> vars_;
-  std::vector<bool> covered_;                    // by component
-  std::vector<std::uint32_t> lane_groups_;       // by component and operation
-  std::vector<std::uint32_t> pe_groups_;         // by rank: commands in flight
+  std::vector<bool> covered_;               // by component
+  std::vector<std::uint32_t> lane_groups_;  // by component and operation
+  std::vector<std::uint32_t> pe_groups_;    // by rank: commands in flight
   std::vector<std::uint32_t> link_groups_;
   std::vector<std::string> link_names_;
   std::map<std::pair<std::uint32_t, Direction>, std::uint32_t> queue_groups_;
-  std::vector<std::string> pe_names_;            // by rank
-  std::vector<std::string> labels_;              // 0: idle
+  std::vector<std::string> pe_names_;  // by rank
+  std::vector<std::string> labels_;    // 0: idle
   std::unordered_map<std::string, std::uint16_t> label_index_;
   std::string label_text_;
 
-  Ps now_ = 0;      // time whose changes are being applied
-  Ps shown_ = -1;   // time written last
+  Ps now_ = 0;     // time whose changes are being applied
+  Ps shown_ = -1;  // time written last
   std::vector<std::uint32_t> dirty_;
   std::uint64_t written_ = 0;
 };
@@ -756,14 +781,30 @@ class VcdWriter::Impl {
 VcdWriter::VcdWriter(const std::string& path, const ComponentTable& components, Options options)
     : impl_(std::make_unique<Impl>(path, components, std::move(options))) {}
 
-VcdWriter::~VcdWriter() { abandon(); }
+VcdWriter::~VcdWriter() {
+  abandon();
+}
 
-void VcdWriter::record(const OpRecord& r) { impl_->record(r); }
-void VcdWriter::set_links(std::vector<std::string> names) { impl_->set_links(std::move(names)); }
-void VcdWriter::link_busy(std::uint32_t link, Ps from, Ps to) { impl_->link_busy(link, from, to); }
-void VcdWriter::finish() { impl_->finish(); }
-void VcdWriter::abandon() noexcept { impl_->abandon(); }
-std::uint64_t VcdWriter::changes() const { return impl_->changes(); }
-std::string VcdWriter::view_command() const { return impl_->view_command(); }
+void VcdWriter::record(const OpRecord& r) {
+  impl_->record(r);
+}
+void VcdWriter::set_links(std::vector<std::string> names) {
+  impl_->set_links(std::move(names));
+}
+void VcdWriter::link_busy(std::uint32_t link, Ps from, Ps to) {
+  impl_->link_busy(link, from, to);
+}
+void VcdWriter::finish() {
+  impl_->finish();
+}
+void VcdWriter::abandon() noexcept {
+  impl_->abandon();
+}
+std::uint64_t VcdWriter::changes() const {
+  return impl_->changes();
+}
+std::string VcdWriter::view_command() const {
+  return impl_->view_command();
+}
 
 }  // namespace kb

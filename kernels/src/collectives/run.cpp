@@ -26,19 +26,23 @@ class Runner {
       const Move& m = moves_[at_];
       if (staged_ && staged_->span != m.span) unstage();
       if (m.kind == Kind::send) {
+        if (empty_ && empty_->span == m.span) tl_.wait(empty_->incoming);  // an empty message orders the steps too
         const Handle value = value_of(m.span);
         tl_.send(m.direction, value, value.bytes() > tl_.machine().ipcq_slot_bytes);
+        continue;
+      }
+      post();
+      const Pending pending = pending_.front();
+      pending_.pop_front();
+      last_[static_cast<std::size_t>(m.direction)] = pending.incoming;
+      empty_.reset();
+      if (m.span.count == 0) {
+        empty_ = Empty{m.span, pending.incoming};
+        if (m.kind == Kind::add) tl_.wait(pending.incoming);
+      } else if (m.kind == Kind::receive) {
+        take(m, pending);
       } else {
-        post();
-        const Pending pending = pending_.front();
-        pending_.pop_front();
-        last_[static_cast<std::size_t>(m.direction)] = pending.incoming;
-        if (m.span.count == 0)
-          tl_.wait(pending.incoming);  // an empty message still orders the steps
-        else if (m.kind == Kind::receive)
-          take(m, pending);
-        else
-          add(m, pending);
+        add(m, pending);
       }
     }
     if (staged_) unstage();
@@ -65,6 +69,12 @@ class Runner {
     Handle value;
     Buffer buffer;
     bool dirty = false;  // to be stored
+  };
+
+  /// The message of no elements that came last.
+  struct Empty {
+    Span span;
+    Handle incoming;
   };
 
   void allocate_buffers() {
@@ -193,6 +203,7 @@ class Runner {
   std::deque<std::size_t> free_;
   std::deque<Pending> pending_;
   std::optional<Staged> staged_;
+  std::optional<Empty> empty_;
   std::array<Handle, kDirections> last_;  // received from each direction
   std::size_t at_ = 0;                    // the move that is being carried out
   std::size_t next_ = 0;                  // the first that has not been looked at for posting

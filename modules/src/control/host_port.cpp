@@ -56,7 +56,9 @@ tlm::tlm_sync_enum HostPort::nb_transport_fw(tlm::tlm_generic_payload& trans, tl
   if (phase == tlm::END_RESP) {
     busy_ = false;
     if (!waiting_.empty()) pump_.notify(sc_core::SC_ZERO_TIME);
-    return (*to)->nb_transport_fw(trans, phase, delay);
+    const auto answer = (*to)->nb_transport_fw(trans, phase, delay);
+    trans.release();
+    return answer;
   }
   if (to == nullptr) {
     trans.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
@@ -85,14 +87,10 @@ bool HostPort::get_direct_mem_ptr(tlm::tlm_generic_payload& trans, tlm::tlm_dmi&
 tlm::tlm_sync_enum HostPort::Sip::nb_transport_bw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                                   sc_core::sc_time& delay) {
   if (phase != tlm::BEGIN_RESP) return port->socket->nb_transport_bw(trans, phase, delay);
-  if (port->busy_ || !port->waiting_.empty()) {
-    port->waiting_.push_back({&trans, now_ps() + to_ps(delay), number});
-    return tlm::TLM_ACCEPTED;
-  }
-  port->busy_ = true;
-  const auto answer = port->socket->nb_transport_bw(trans, phase, delay);
-  if (answer == tlm::TLM_COMPLETED || (answer == tlm::TLM_UPDATED && phase == tlm::END_RESP)) port->busy_ = false;
-  return answer;
+  trans.acquire();
+  port->waiting_.push_back({&trans, now_ps() + to_ps(delay), number, sc_core::sc_delta_count()});
+  port->pump_.notify(sc_core::SC_ZERO_TIME);
+  return tlm::TLM_ACCEPTED;
 }
 
 void HostPort::Sip::invalidate_direct_mem_ptr(sc_dt::uint64 first, sc_dt::uint64 last) {
@@ -101,9 +99,18 @@ void HostPort::Sip::invalidate_direct_mem_ptr(sc_dt::uint64 first, sc_dt::uint64
 
 void HostPort::pump() {
   context_.guarded([this] {
-    while (!busy_ && !waiting_.empty()) {
-      const Response r = waiting_.front();
-      waiting_.pop_front();
+    const std::uint64_t delta = sc_core::sc_delta_count();
+    while (!busy_) {
+      std::size_t best = waiting_.size();
+      for (std::size_t i = 0; i < waiting_.size(); ++i) {
+        const Response& r = waiting_[i];
+        if (r.delta == delta) continue;
+        if (best == waiting_.size() || r.at < waiting_[best].at || (r.at == waiting_[best].at && r.sip < waiting_[best].sip))
+          best = i;
+      }
+      if (best == waiting_.size()) break;
+      const Response r = waiting_[best];
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(best));
       busy_ = true;
       tlm::tlm_phase phase = tlm::BEGIN_RESP;
       sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, r.at - now_ps()));
@@ -112,7 +119,9 @@ void HostPort::pump() {
       busy_ = false;
       phase = tlm::END_RESP;
       (*sips_[r.sip]->socket)->nb_transport_fw(*r.trans, phase, delay);
+      r.trans->release();
     }
+    if (!busy_ && !waiting_.empty()) pump_.notify(sc_core::SC_ZERO_TIME);
   });
 }
 

@@ -8,7 +8,7 @@
 namespace kb {
 
 InitiatorPort::InitiatorPort(NetworkInterface& ni, FabricContext& context, const char* name)
-    : socket(name), ni_(ni), context_(context), gate_(socket) {
+    : socket(name), ni_(ni), context_(context), gate_(socket, ni.params().lane_policy != LanePolicy::own) {
   socket.bind(static_cast<tlm::tlm_fw_transport_if<>&>(*this));
 }
 
@@ -39,6 +39,7 @@ const Route* InitiatorPort::resolve(tlm::tlm_generic_payload& trans, FabricTarge
 void InitiatorPort::start(Pending& p, const Route& route, const FabricTarget& target, Ps at) {
   tlm::tlm_generic_payload& trans = *p.trans;
   p.ext = trans.get_extension<TransferExtension>();
+  p.number = ++started_;
   p.write = trans.is_write();
   p.announced = false;
   p.all_there = false;
@@ -94,7 +95,8 @@ void InitiatorPort::train_extended(tlm::tlm_generic_payload& trans, TransferExte
 tlm::tlm_sync_enum InitiatorPort::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                                   sc_core::sc_time& delay) {
   if (phase == tlm::END_RESP) {
-    if (gate_.ended()) ni_.service_at(now_ps());
+    gate_.ended();
+    if (gate_.ready()) ni_.service_at(now_ps());
     return tlm::TLM_COMPLETED;
   }
   if (phase != tlm::BEGIN_REQ) return tlm::TLM_ACCEPTED;  // ignorable phases
@@ -233,7 +235,10 @@ void InitiatorPort::deliver(Packet& packet) {
   close_if_done(p);
 }
 
-void InitiatorPort::announce(Pending& p) { p.announced = gate_.offer(p); }
+void InitiatorPort::announce(Pending& p) {
+  p.announced = gate_.offer(p);
+  if (gate_.ready()) ni_.service_at(now_ps());
+}
 
 void InitiatorPort::close_if_done(Pending& p) {
   if (!p.all_there || !p.announced) return;
@@ -248,11 +253,12 @@ void InitiatorPort::departed(const Message& message, Ps when) {
   if (p.ext != nullptr && p.ext->departure != nullptr) p.ext->departure->data_left(*p.trans, when);
 }
 
-void InitiatorPort::service(Ps) {
+void InitiatorPort::service() {
   while (Pending* p = gate_.next()) {
     p->announced = true;
     close_if_done(*p);
   }
+  if (gate_.ready()) ni_.service_at(now_ps());
 }
 
 }  // namespace kb

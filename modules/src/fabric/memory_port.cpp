@@ -26,6 +26,7 @@ MemoryPort::Request& MemoryPort::open(const Packet& packet) {
   r.address = m.address;
   r.bytes = m.trans->get_data_length();
   r.write = m.trans->is_write();
+  r.number = ++arrived_;
   r.begun = false;
   r.answered = false;
   r.vc = m.vc;
@@ -86,7 +87,7 @@ void MemoryPort::service(Ps now) {
       const std::uint32_t turn = r.origin - served_ - 1;
       if (best == waiting_.size() || r.due < waiting_[best]->due ||
           (r.due == waiting_[best]->due &&
-           (turn < best_turn || (turn == best_turn && r.serial < waiting_[best]->serial)))) {
+           (turn < best_turn || (turn == best_turn && r.number < waiting_[best]->number)))) {
         best = i;
         best_turn = turn;
       }
@@ -231,7 +232,7 @@ void MemoryPort::respond_write(Request& r) {
     if (ni_.params().memory_is_ours || r.listener != nullptr)
       at = std::max(at, r.train.tail());
     else
-      at += std::max<Ps>(0, r.train.tail() - (r.begun_at + r.train.head() - r.due));
+      at += std::max<Ps>(0, r.train.tail() - r.begun_at);
   }
   Message& m = context_.pool.take_message(Message::Kind::write_response, *r.forth->reverse);
   m.vc = r.vc;

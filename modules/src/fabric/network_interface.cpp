@@ -55,6 +55,7 @@ void NetworkInterface::begin_data(Outgoing& out, Message::Kind kind, const Route
   out.sent = 0;
   m.packets = ceil_div(out.flits, context_.flits_per_packet);
   context_.message_injected();
+  m.id = context_.injected;
 }
 
 bool NetworkInterface::send_data(Outgoing& out, const FlitTrain& train, bool complete, std::uint32_t input) {
@@ -155,7 +156,7 @@ void NetworkInterface::service() {
   context_.guarded([this] {
     service_at_ = kNever;
     const Ps now = now_ps() + context_.slack;
-    if (initiator_) initiator_->service(now);
+    if (initiator_) initiator_->service();
     if (memory_) memory_->service(now);
   });
 }

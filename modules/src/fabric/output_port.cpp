@@ -94,10 +94,13 @@ Packet* OutputPort::grant(Ps now, std::uint64_t delta, Ps& start, Ps& last_left,
   const FlitTimes t = times(*packet);
   const Ps own = t.sum(flits);
   start = std::max(packet->ready, free_);
-  packet->train.over_link(std::max(free_, queue.last_left), t.whole, t.last, link_.prop, scratch);
+  const std::uint64_t message = packet->message->id;
+  const Ps before = queue.last_message == message ? std::max(free_, queue.last_left) : free_;
+  packet->train.over_link(before, t.whole, t.last, link_.prop, scratch);
   std::swap(packet->train, scratch);
   free_ = start + own;
   last_left = packet->train.tail() - link_.prop;
+  queue.last_message = message;
   queue.last_left = last_left;
   counters_.bytes += flit_bytes_ * (flits - 1) + packet->last_flit_bytes;
   counters_.busy += own;

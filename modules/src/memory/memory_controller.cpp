@@ -31,7 +31,7 @@ MemoryControllerParams MemoryControllerParams::of(const SramParams& p, std::uint
 
 MemoryController::MemoryController(const sc_core::sc_module_name& name, FabricContext& context,
                                    const MemoryControllerParams& params)
-    : MemoryModule(name), context_(context), params_(params), channels_(params.channels), gate_(socket) {
+    : MemoryModule(name), context_(context), params_(params), channels_(params.channels), gate_(socket, false) {
   while ((1u << burst_shift_) < params_.burst_bytes) ++burst_shift_;
   channel_flit_ = transfer_ps(params_.burst_bytes, params_.channel_bw_gbs);
   link_flit_ = transfer_ps(params_.burst_bytes, params_.link_bw_gbs);
@@ -119,7 +119,7 @@ MemoryController::Access& MemoryController::open(tlm::tlm_generic_payload& trans
   Access& a = *accesses_.take();
   a.trans = &trans;
   a.ext = trans.get_extension<TransferExtension>();
-  a.id = ++next_id_;
+  a.number = ++opened_;
   a.write = trans.is_write();
   a.origin = a.ext != nullptr ? a.ext->origin : 0;
   a.flits = static_cast<std::uint32_t>(ceil_div<std::uint64_t>(trans.get_data_length(), params_.burst_bytes));
@@ -184,7 +184,8 @@ void MemoryController::train_extended(tlm::tlm_generic_payload& trans, TransferE
 tlm::tlm_sync_enum MemoryController::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                                      sc_core::sc_time& delay) {
   if (phase == tlm::END_RESP) {
-    if (gate_.ended()) wake_at(now_ps());
+    gate_.ended();
+    if (gate_.ready()) wake_at(now_ps());
     return tlm::TLM_COMPLETED;
   }
   if (!trans.has_mm())
@@ -254,6 +255,7 @@ void MemoryController::decide() {
   context_.guarded([this] {
     wake_at_ = kNever;
     while (Access* a = gate_.next()) close(*a);
+    if (gate_.ready()) wake_at(now_ps());
     const Ps now = now_ps() + context_.slack;
     const std::uint64_t delta = sc_core::sc_delta_count();
     for (;;) {
@@ -264,7 +266,7 @@ void MemoryController::decide() {
         const std::uint32_t turn = p.access->origin - served_ - 1;
         if (best == nullptr || p.arrival < best->arrival ||
             (p.arrival == best->arrival &&
-             (turn < best_turn || (turn == best_turn && (p.access->id < best->access->id ||
+             (turn < best_turn || (turn == best_turn && (p.access->number < best->access->number ||
                                                          (p.access == best->access && p.first < best->first)))))) {
           best = &p;
           best_turn = turn;
@@ -295,11 +297,11 @@ Ps MemoryController::occupy(const Access& access, std::uint32_t flit, Ps arrival
   const Ps own = last ? channel_times(bytes).last : channel_flit_;
   const Ps turn = c.used && c.writing != access.write ? penalty_ : 0;
   Ps start = std::max(arrival, c.free);
-  if (c.last_id == access.id) start = std::max(start, c.last_end);
+  if (c.last_access == access.number) start = std::max(start, c.last_end);
   start += turn;
   c.free = std::max(head, c.free) + turn + own;
   c.last_end = start + own;
-  c.last_id = access.id;
+  c.last_access = access.number;
   c.writing = access.write;
   c.used = true;
   c.counters.bytes += last ? last_flit(bytes) : params_.burst_bytes;
@@ -368,7 +370,10 @@ void MemoryController::finish(Access& access, Ps at) {
     access.done->notify(sc_core::SC_ZERO_TIME);
     return;
   }
-  if (gate_.offer(access)) close(access);
+  if (gate_.offer(access))
+    close(access);
+  else if (gate_.ready())
+    wake_at(now_ps());
 }
 
 void MemoryController::close(Access& access) {

@@ -291,12 +291,11 @@ void Ipcq::start_access(Direction d, bool write, bool charged, std::uint64_t byt
     tcm->nb_transport_fw(op.access, phase, delay);
     return;
   }
-  const Ps path = incoming(d).end.bank_path_ps;
   Ps& free = port_free_[write ? 1 : 0];
   free = std::max(now, free) + transfer;
-  op.own += path;
-  ops_done_.append(&op, free + access + path);
-  wake_at(free + access + path, now);
+  op.own += bank_path_;
+  ops_done_.append(&op, free + access + bank_path_);
+  wake_at(free + access + bank_path_, now);
 }
 
 void Ipcq::end_access(SlotOp& op, Ps at, Ps now) {

@@ -163,6 +163,8 @@ void Pe::prepare_launch(const std::vector<QueueEnd>& queues) {
   impl_->cpu->set_peers(peers);
 }
 
+void Pe::set_bank_path(Ps latency) { impl_->ipcq->set_bank_path(latency); }
+
 bool Pe::finished() const { return impl_->cpu->finished(); }
 Ps Pe::finish_time() const { return impl_->cpu->finish_time(); }
 

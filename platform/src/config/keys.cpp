@@ -192,7 +192,7 @@ std::vector<Key> build_table() {
       key("pe.ipcq.slots", KB_AT(pe.ipcq.slots), count(65536), "", "per direction"),
       key("pe.ipcq.slot_bytes", KB_AT(pe.ipcq.slot_bytes), bytes_in<std::uint64_t>(1, 1 * GiB), "",
           "payload of one slot"),
-      key("pe.ipcq.credit_bytes", KB_AT(pe.ipcq.credit_bytes), bytes_in<std::uint64_t>(1, 1 * MiB), "",
+      key("pe.ipcq.credit_bytes", KB_AT(pe.ipcq.credit_bytes), bytes_in<std::uint64_t>(0, 1 * MiB), "",
           "size of a credit message"),
       key("pe.ipcq.buffer_kind", KB_AT(pe.ipcq.buffer_kind), buffer_kinds, "", "the memory that holds the slots"),
       key("pe.ipcq.tcm.bw_gbs", KB_AT(pe.ipcq.tcm.bw_gbs), bandwidth(), "GB/s", "slots in TCM"),

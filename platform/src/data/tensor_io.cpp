@@ -23,7 +23,8 @@ void move_element(const unsigned char* from, unsigned char* to, std::uint32_t si
 /// `rows` x `cols` dense elements to `cols` x `rows`.
 void turn(const unsigned char* from, unsigned char* to, std::int64_t rows, std::int64_t cols, std::uint32_t size) {
   for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < cols; ++c) move_element(from + (r * cols + c) * size, to + (c * rows + r) * size, size);
+    for (std::int64_t c = 0; c < cols; ++c)
+      move_element(from + (r * cols + c) * size, to + (c * rows + r) * size, size);
 }
 
 void reserve(std::vector<unsigned char>& buffer, std::int64_t bytes) {
@@ -99,8 +100,8 @@ void TensorIo::gather(const Rect& r, unsigned char* to) {
       memory_.read(r.pe, r.space, addr, to + i * row_bytes, static_cast<std::size_t>(row_bytes));
     } else {
       for (std::int64_t c = 0; c < r.cols; ++c)
-        memory_.read(r.pe, r.space, addr + static_cast<std::uint64_t>(c * col_step * size), to + i * row_bytes + c * size,
-                     r.element);
+        memory_.read(r.pe, r.space, addr + static_cast<std::uint64_t>(c * col_step * size),
+                     to + i * row_bytes + c * size, r.element);
     }
   }
 }

@@ -74,6 +74,7 @@ class SimHost : public sc_core::sc_module, public TensorHost, public FaultSink {
   sc_core::sc_event tick_event_{"host_tick"};
   sc_core::sc_event watch_event_{"host_watch"};
   bool running_ = false;
+  bool watching_ = false;  // run_transfers has work for watch_transfers
   bool done_ = false;
   std::exception_ptr error_;
   std::vector<std::uint32_t> active_;  // PEs of the present launch

@@ -54,7 +54,9 @@ inline std::uint16_t f16_from_f32(float f) {
 }
 
 /// Exact.
-inline float f32_from_bf16(std::uint16_t h) { return float_of(static_cast<std::uint32_t>(h) << 16); }
+inline float f32_from_bf16(std::uint16_t h) {
+  return float_of(static_cast<std::uint32_t>(h) << 16);
+}
 
 inline std::uint16_t bf16_from_f32(float f) {
   const std::uint32_t u = bits_of(f);
@@ -63,7 +65,9 @@ inline std::uint16_t bf16_from_f32(float f) {
 }
 
 /// The value itself, a NaN as the canonical one.
-inline float canonical(float f) { return f == f ? f : float_of(0x7fc00000u); }
+inline float canonical(float f) {
+  return f == f ? f : float_of(0x7fc00000u);
+}
 
 std::int8_t i8_from_f32(float f);
 std::int32_t i32_from_f32(float f);

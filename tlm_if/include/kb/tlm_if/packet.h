@@ -42,6 +42,7 @@ struct Message {
   tlm::tlm_generic_payload* trans = nullptr;  // memory messages; the creator holds a reference
   LaunchMessage* launch = nullptr;            // launch messages
   MessageOwner* owner = nullptr;
+  std::uint64_t id = 0;            // data messages: unique in the fabric, in no order that matters
   std::uint64_t context = 0;       // the creator's own; returned in the response
   void* sink = nullptr;            // the receiving end point's own, between the first packet and the last
   std::uint64_t address = 0;       // requests: as the target behind the far end sees it

@@ -46,7 +46,7 @@ class OpSorter : public OpRecorder {
     Ps t_end;
     std::uint64_t place;  // kind and component
     std::uint64_t number;
-    std::uint32_t slot;   // in records_
+    std::uint32_t slot;  // in records_
     friend bool operator<(const Key& a, const Key& b) {
       return a.t_end != b.t_end ? a.t_end < b.t_end : a.place != b.place ? a.place < b.place : a.number < b.number;
     }
@@ -59,8 +59,8 @@ class OpSorter : public OpRecorder {
   std::vector<OpRecord> records_;
   std::vector<std::uint32_t> free_;
   std::vector<Key> held_;
-  std::size_t due_ = 0;      // advance again when so many are held
-  Ps passed_ = 0;            // every record with t_end < passed_ is out
+  std::size_t due_ = 0;  // advance again when so many are held
+  Ps passed_ = 0;        // every record with t_end < passed_ is out
   std::uint64_t delivered_ = 0;
 };
 

@@ -9,8 +9,8 @@
 
 namespace kb {
 
-/// Buffered and append-only. A file that could not be finished stays NAME.part, closed; one that did not fit the disk is
-/// cut after its last whole line, so that text made of lines stays readable.
+/// Buffered and append-only. A file that could not be finished stays NAME.part, closed; one that did not fit the disk
+/// is cut after its last whole line, so that text made of lines stays readable.
 class OutputFile {
  public:
   /// Throws IoError naming the path and the system's reason.

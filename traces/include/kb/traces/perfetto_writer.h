@@ -16,8 +16,8 @@ namespace kb {
 /// thread per component; operations that overlap on a component go to further threads of its name ("dma #2"), because
 /// events of one thread must nest. An operation is a complete event ("X") with its command, tile, bytes and sizes as
 /// arguments, a command one from acceptance to completion under the name of its kind; the commands in flight of a PE
-/// are a counter ("C"). Times are microseconds with six decimals, exact to a picosecond. A file cut short by a full disk
-/// lacks the closing bracket, which the format makes optional.
+/// are a counter ("C"). Times are microseconds with six decimals, exact to a picosecond. A file cut short by a full
+/// disk lacks the closing bracket, which the format makes optional.
 class PerfettoWriter : public OpSink {
  public:
   /// Throws IoError. `components` must outlive the writer.

@@ -19,17 +19,17 @@ using SummaryItems = std::vector<std::pair<std::string, SummaryValue>>;
 
 /// Counters of launches that ran one after the other, added up.
 struct LaunchTotals {
-  Ps length = 0;                // sum of the launches' kernel times
-  std::uint64_t pes = 0;        // PEs of the largest launch
+  Ps length = 0;                                   // sum of the launches' kernel times
+  std::uint64_t pes = 0;                           // PEs of the largest launch
   std::array<EngineTime, kEngineKinds> engines{};  // over launches and PEs; each totals the kernel times of all PEs
-  DispatchCounts dispatch;      // over PEs
-  double cycles_max_pe = 0;     // dispatch cycles of the PE that spent most
+  DispatchCounts dispatch;                         // over PEs
+  double cycles_max_pe = 0;                        // dispatch cycles of the PE that spent most
   std::uint64_t dma_reads = 0, dma_read_bytes = 0, dma_writes = 0, dma_write_bytes = 0;
   std::uint64_t ipcq_sends = 0, ipcq_recvs = 0, ipcq_bytes = 0;
   std::uint64_t macs_useful = 0, macs_padded = 0, math_elements = 0;
   std::uint64_t tile_stages = 0, messages = 0;
-  Bounds bounds;                // sums, since the launches ran in turn; ratio = length / the largest
-  std::vector<LinkStats> links; // by name, in the order of the first launch
+  Bounds bounds;                 // sums, since the launches ran in turn; ratio = length / the largest
+  std::vector<LinkStats> links;  // by name, in the order of the first launch
 };
 LaunchTotals totals_of(const std::vector<const LaunchResult*>& launches);
 

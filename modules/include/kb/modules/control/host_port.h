@@ -25,7 +25,8 @@ struct HostPortParams {
 };
 
 /// The port itself takes no time: overhead and bandwidth are those of the pcie_ep behind it. It keeps the response
-/// exclusion rule towards the one initiator, whichever SIPs answer.
+/// exclusion rule towards the one initiator, whichever SIPs answer: responses go one delta after they have come, in
+/// the order (time, SIP).
 class HostPort final : public sc_core::sc_module,
                        private tlm::tlm_fw_transport_if<>,
                        private tlm::tlm_bw_transport_if<>,
@@ -70,6 +71,7 @@ class HostPort final : public sc_core::sc_module,
     tlm::tlm_generic_payload* trans = nullptr;
     Ps at = 0;
     std::uint32_t sip = 0;
+    std::uint64_t delta = 0;
   };
   struct Copy {
     bool to_device = false;
@@ -113,7 +115,7 @@ class HostPort final : public sc_core::sc_module,
   std::unique_ptr<BaseInitiatorSocket> driver_;
 
   bool busy_ = false;               // BEGIN_RESP given, END_RESP outstanding
-  std::deque<Response> waiting_;
+  std::vector<Response> waiting_;   // in no order that matters
   sc_core::sc_event pump_;
 
   std::deque<Copy> copies_;         // the first one is under way

@@ -24,7 +24,7 @@ class InitiatorPort final : private tlm::tlm_fw_transport_if<>, private TrainLis
   /// The last byte of a write leaves the interface's link.
   void departed(const Message& message, Ps when);
   /// Sends BEGIN_RESP that had to wait for the response before it.
-  void service(Ps now);
+  void service();
   void invalidate_dmi(std::uint64_t first, std::uint64_t last);
   bool quiet() const { return pendings_.out() == 0 && gate_.quiet(); }
 
@@ -33,6 +33,7 @@ class InitiatorPort final : private tlm::tlm_fw_transport_if<>, private TrainLis
     tlm::tlm_generic_payload* trans = nullptr;
     TransferExtension* ext = nullptr;
     Ps response_at = 0;
+    std::uint64_t number = 0;  // of the transaction at this port
     bool write = false;
     bool announced = false;    // the initiator knows of the response
     bool all_there = false;    // last data packet, or the response of a write
@@ -60,6 +61,7 @@ class InitiatorPort final : private tlm::tlm_fw_transport_if<>, private TrainLis
   ObjectPool<Pending> pendings_;
   std::vector<Pending*> growing_;  // writes whose data is not all known
   ResponseGate<Pending> gate_;
+  std::uint64_t started_ = 0;
   bool dmi_given_ = false;
 };
 

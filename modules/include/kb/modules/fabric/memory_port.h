@@ -52,6 +52,7 @@ class MemoryPort final : private tlm::tlm_bw_transport_if<>, private TrainListen
     bool answered = false;        // BEGIN_RESP has come
     Ps due = 0;                   // of BEGIN_REQ: the request, or the first byte of write data
     std::uint64_t delta = 0;
+    std::uint64_t number = 0;     // of arrival; orders those of one sender
     Ps begun_at = 0;
     Ps answer_at = 0;
     Outgoing out;
@@ -81,6 +82,7 @@ class MemoryPort final : private tlm::tlm_bw_transport_if<>, private TrainListen
   std::vector<Request*> waiting_;   // for their time or for the request phase, in no order that matters
   const tlm::tlm_generic_payload* in_request_phase_ = nullptr;
   std::uint32_t served_ = 0xffffffffu;
+  std::uint64_t arrived_ = 0;
   std::uint32_t component_ = 0;
   bool recording_ = false;
   std::uint64_t records_ = 0;

@@ -35,8 +35,8 @@ struct FlitTimes {
 /// Decision (spec 1.4, 5.1): among the queue heads that have arrived and were appended before the present delta,
 /// virtual channels in turn, and within a channel the smallest (arrival, round-robin position, input port).
 /// Link: start = max(head, free), free' = start + sum of own flit times; flit j leaves at
-/// max(arrival_j, leave_{j-1}) + its time, where leave_{-1} is `free` or the leave of the previous packet of the
-/// same queue, whichever is later. So a packet that trickles in occupies the link for its own bytes only.
+/// max(arrival_j, leave_{j-1}) + its time, where leave_{-1} is `free`, or the leave of the message's packet before
+/// if that is later. So a packet that trickles in occupies the link for its own bytes only.
 class OutputPort {
  public:
   OutputPort(const LinkParams& link, std::uint64_t flit_bytes, std::uint32_t inputs);
@@ -64,7 +64,8 @@ class OutputPort {
     Packet* head = nullptr;
     Packet* tail = nullptr;
     Ps ready = 0;      // of the head
-    Ps last_left = 0;  // of the packet before
+    std::uint64_t last_message = 0;  // of the packet before
+    Ps last_left = 0;                // its last byte
     std::uint32_t next_active = kNone;
   };
 

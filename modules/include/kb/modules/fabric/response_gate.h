@@ -5,52 +5,74 @@
 #include <kb/tlm_if/units.h>
 
 #include <algorithm>
-#include <deque>
+#include <cstdint>
+#include <vector>
 
 namespace kb {
 
-/// `Item` has `tlm::tlm_generic_payload* trans` and `Ps response_at`.
+/// `Item` has `tlm::tlm_generic_payload* trans`, `Ps response_at` and `std::uint64_t number`.
+///
+/// An initiator that ends every response in the call (TLM_COMPLETED, as ours do) gets each one at once. As soon as
+/// one has answered TLM_ACCEPTED, responses wait for a decision one delta later, in the order (time, number), so that
+/// it does not matter which of two processes came first.
 template <typename Item>
 class ResponseGate {
  public:
-  explicit ResponseGate(BaseTargetSocket& socket) : socket_(socket) {}
+  /// `decide_always`: from the first response on.
+  ResponseGate(BaseTargetSocket& socket, bool decide_always) : socket_(socket), decide_(decide_always) {}
 
-  /// True when BEGIN_RESP has gone out; false when the item waits for ended() and next().
+  /// True when BEGIN_RESP has gone out; false when the item waits for next().
   bool offer(Item& item) {
-    if (busy_) {
-      waiting_.push_back(&item);
-      return false;
+    if (!decide_ && waiting_.empty()) {
+      send(item);
+      return true;
     }
-    send(item);
-    return true;
+    waiting_.push_back({&item, sc_core::sc_delta_count()});
+    return false;
   }
-  /// END_RESP has come. True when somebody waits: call next() one delta later.
-  bool ended() {
-    busy_ = false;
-    return !waiting_.empty();
-  }
-  /// Sends the BEGIN_RESP that has waited longest and returns its item; null when none may go.
+  /// END_RESP has come.
+  void ended() { busy_ = false; }
+  /// Sends the BEGIN_RESP whose turn it is and returns its item; null when none may go in this delta.
   Item* next() {
-    if (busy_ || waiting_.empty()) return nullptr;
-    Item* item = waiting_.front();
-    waiting_.pop_front();
+    if (busy_) return nullptr;
+    const std::uint64_t delta = sc_core::sc_delta_count();
+    std::size_t best = waiting_.size();
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+      if (waiting_[i].delta == delta) continue;
+      const Item& a = *waiting_[i].item;
+      if (best == waiting_.size() || a.response_at < waiting_[best].item->response_at ||
+          (a.response_at == waiting_[best].item->response_at && a.number < waiting_[best].item->number))
+        best = i;
+    }
+    if (best == waiting_.size()) return nullptr;
+    Item* item = waiting_[best].item;
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(best));
     send(*item);
     return item;
   }
-  bool busy() const { return busy_; }
+  /// Somebody waits who may go in a later delta.
+  bool ready() const { return !busy_ && !waiting_.empty(); }
   bool quiet() const { return waiting_.empty() && !busy_; }
 
  private:
+  struct Waiting {
+    Item* item;
+    std::uint64_t delta;
+  };
   void send(Item& item) {
     tlm::tlm_phase phase = tlm::BEGIN_RESP;
     sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, item.response_at - now_ps()));
     busy_ = true;
     const auto answer = socket_->nb_transport_bw(*item.trans, phase, delay);
-    if (answer == tlm::TLM_COMPLETED || (answer == tlm::TLM_UPDATED && phase == tlm::END_RESP)) busy_ = false;
+    if (answer == tlm::TLM_COMPLETED || (answer == tlm::TLM_UPDATED && phase == tlm::END_RESP))
+      busy_ = false;
+    else
+      decide_ = true;
   }
 
   BaseTargetSocket& socket_;
-  std::deque<Item*> waiting_;
+  std::vector<Waiting> waiting_;
+  bool decide_;
   bool busy_ = false;
 };
 

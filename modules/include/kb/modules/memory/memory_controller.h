@@ -65,7 +65,7 @@ class MemoryController final : public MemoryModule, private tlm::tlm_fw_transpor
     std::uint32_t seen = 0;       // flits whose arrival is known
     std::uint32_t decided = 0;    // flits that have their place on a channel
     Ps committed = 0;
-    std::uint64_t id = 0;
+    std::uint64_t number = 0;
     FlitTrain own_train;                // of write data that came without one
     const FlitTrain* arrivals = nullptr;
     FlitTrain::Cursor cursor;           // flits decided
@@ -83,7 +83,7 @@ class MemoryController final : public MemoryModule, private tlm::tlm_fw_transpor
   struct Channel {
     Ps free = 0;
     Ps last_end = 0;            // of the flit before
-    std::uint64_t last_id = 0;  // and whose it was
+    std::uint64_t last_access = 0;  // and whose it was
     bool writing = false;
     bool used = false;
     LinkCounters counters;
@@ -129,7 +129,7 @@ class MemoryController final : public MemoryModule, private tlm::tlm_fw_transpor
   std::vector<Piece> pieces_;        // in no order that matters
   std::vector<Access*> writes_;      // whose data is not all there
   ObjectPool<Access> accesses_;
-  std::uint64_t next_id_ = 0;
+  std::uint64_t opened_ = 0;
   std::uint32_t served_ = 0xffffffffu;  // origin of what was decided last
   ResponseGate<Access> gate_;
   SparseStore store_;

@@ -45,6 +45,7 @@ class Ipcq : public TokenEngine,
   /// Empties all rings and installs the directions of the coming launch. Throws InputError when a direction is
   /// installed twice in the same sense, or the rings do not fit the queue window.
   void install(const std::vector<QueueEnd>& ends);
+  void set_bank_path(Ps latency) { bank_path_ = latency; }
   /// Pointers and credits of the directions in use, for reports of deadlocks.
   std::string state() const;
   /// Throws ModelError when a message was sent and not received, or a credit is missing.
@@ -126,6 +127,7 @@ class Ipcq : public TokenEngine,
   [[noreturn]] void refuse(const std::string& what, const std::string& found, const std::string& allowed) const;
 
   IpcqBufferParams tier_;
+  Ps bank_path_ = 0;
   std::array<Outgoing, kDirections> outgoing_;
   std::array<Incoming, kDirections> incoming_;
   Inbox<TileToken*> tokens_;

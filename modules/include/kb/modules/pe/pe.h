@@ -27,7 +27,6 @@ struct QueueEnd {
   bool sends = false;                  // this PE is the sender; otherwise the receiver
   std::uint64_t peer_window = 0;       // sender: physical address of the peer's queue window
   Ps credit_ps = 0;                    // receiver: path latency of its credits to the peer
-  Ps bank_path_ps = 0;                 // receiver: to the bank of its sram or hbm slots, one way
 };
 
 class Pe : public sc_core::sc_module {
@@ -59,6 +58,10 @@ class Pe : public sc_core::sc_module {
   /// launches, with no command in flight. Unless something is named twice the old directions go.
   /// Throws InputError when a direction is installed twice in the same sense.
   void prepare_launch(const std::vector<QueueEnd>& queues);
+
+  /// Path latency between this PE and the bank of its queue slots, where these lie in sram or hbm (spec 5.1).
+  /// Fixed by the topology; 0 unless called.
+  void set_bank_path(Ps latency);
 
   /// The kernel of the present launch has returned and all of its commands have completed.
   bool finished() const;
