@@ -24,6 +24,8 @@ BOOST_FIXTURE_TEST_CASE(ucie_edge_outward_and_inward, FreshContext) {
   west_in.socket.bind(w.inward);
   east_in.socket.bind(e.inward);
 
+  BOOST_CHECK_THROW(tray.fabric->open_ucie("tray.sip0.cube0.ucie_n"), InputError);
+
   // Topology order of the sides is n, s, e, w: the east edge is die 21, the west edge die 22.
   const auto die = [](std::uint64_t d, std::uint64_t offset) { return (d << 42) | offset; };
   tray.write(0, die(21, 0x100), 1024);
@@ -58,7 +60,6 @@ BOOST_FIXTURE_TEST_CASE(ucie_edge_outward_and_inward, FreshContext) {
   BOOST_TEST(t[1].end - t[1].at == 2 * 8'000 + 8'000 + 2'000 + 1'000 + 1'000 + 3 * 2'000);
   BOOST_TEST(t[2].status == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   BOOST_TEST(t[3].status == tlm::TLM_ADDRESS_ERROR_RESPONSE);
-  BOOST_CHECK_THROW(tray.fabric->open_ucie("tray.sip0.cube0.ucie_n"), InputError);
   tray.fabric->check_conservation();
 }
 
