@@ -9,6 +9,7 @@
 #include <kb/traces/op_sorter.h>
 
 #include <fmt/format.h>
+#include <functional>
 #include <map>
 
 namespace kb {
@@ -33,6 +34,26 @@ class CreditWires : public sc_core::sc_module, public CreditFwIf {
  private:
   std::vector<std::unique_ptr<CreditInitiatorSocket>> out_;
 };
+
+/// Ends and forgets the methods below `top`, the latest first, where the kernel's list of processes begins. Left to
+/// itself it removes them in another order, each with a search through all that are left: seconds on a machine of some
+/// hundred PEs.
+void end_methods(const sc_core::sc_object& top) {
+  const auto status = sc_core::sc_get_status();
+  if (status != sc_core::SC_PAUSED && status != sc_core::SC_STOPPED) return;  // they cannot be ended before they run
+  std::vector<sc_core::sc_process_handle> methods;
+  const std::function<void(const sc_core::sc_object&)> visit = [&](const sc_core::sc_object& object) {
+    for (sc_core::sc_object* child : object.get_child_objects()) {
+      const sc_core::sc_process_handle process(child);
+      if (process.valid() && process.proc_kind() == sc_core::SC_METHOD_PROC_)
+        methods.push_back(process);
+      else
+        visit(*child);
+    }
+  };
+  visit(top);
+  for (; !methods.empty(); methods.pop_back()) methods.back().kill();
+}
 
 }  // namespace
 
@@ -161,10 +182,6 @@ struct Platform::Impl : public SimMachine, public MemoryView {
   void drain_records() override {
     if (sorter) sorter->drain();
   }
-  std::string in_flight() const override {
-    const auto n = fabric->in_flight();
-    return n == 0 ? std::string() : fmt::format("{} messages in the fabric", n);
-  }
   bool foreign_ip() const override {
     const auto& o = config.open;
     return o.host_port || !o.hbm.empty() || !o.ucie_edge.empty() || !o.inter_sip.empty();
@@ -231,7 +248,7 @@ struct Platform::Impl : public SimMachine, public MemoryView {
 Platform::Platform(const sc_core::sc_module_name& name, const SystemConfig& config, PlatformOptions options)
     : sc_module(name), impl_(std::make_unique<Impl>(config, std::move(options))) {}
 
-Platform::~Platform() = default;
+Platform::~Platform() { end_methods(*this); }
 
 Host& Platform::host() { return impl_->sim_host; }
 const SystemConfig& Platform::config() const { return impl_->config; }
@@ -249,6 +266,5 @@ std::uint64_t Platform::activations() const {
   return sum;
 }
 void Platform::check_conservation() const { impl_->fabric->check_conservation(); }
-std::string Platform::in_flight() const { return impl_->in_flight(); }
 
 }  // namespace kb
