@@ -132,6 +132,38 @@ BOOST_AUTO_TEST_CASE(softmax_merge_lowers_to_ten_operations) {
   BOOST_TEST(out.addr() == o.addr());
 }
 
+// N9: the seed's calibration, 32 cycles a command and a quarter of a cycle a byte, on streams of its two sizes.
+BOOST_AUTO_TEST_CASE(ten_commands_of_232_bytes_cost_378_cycles_and_two_of_380_cost_159) {
+  MachineInfo seed;
+  seed.cost_model.fixed_per_composite_cycles = seed.cost_model.fixed_per_single_op_cycles = 32;
+  seed.cost_model.cycles_per_byte = 0.25;
+  RecordingPort singles(seed);
+  Context one(singles);
+  const Handle x = one.empty({8, 64}, DType::f32);
+  for (int i = 0; i < 8; ++i) one.exp(x);                       // 24 B each
+  for (int i = 0; i < 2; ++i) one.full({8, 1}, 0, DType::f32);  // 20 B each
+  BOOST_TEST(singles.commands.size() == 10u);
+  BOOST_TEST(singles.bytes() == 232u);
+  BOOST_TEST(singles.counts().cycles == 378.0);
+
+  RecordingPort composites(seed);
+  Context two(composites);
+  const auto f32 = [&](std::int64_t rows, std::int64_t cols) { return two.empty({rows, cols}, DType::f32); };
+  const Handle o_sum = f32(8, 128), scores = f32(8, 64);
+  two.composite(tl::gemm_from_prologue(two.ref(0x10000, {64, 128}, DType::f16))
+                    .prologue("softmax_merge", {{"s", scores}, {"m", f32(8, 1)}, {"l", f32(8, 1)}, {"O", o_sum}})
+                    .epilogue("add", {{"other", o_sum}})
+                    .into(o_sum));  // 306 B
+  two.composite(tl::gemm(two.empty({8, 128}, DType::f16), two.ref(0x20000, {128, 64}, DType::f16))
+                    .epilogue("scale", {{"factor", 0.0884}})  // 54 B so far
+                    .epilogue("add", {{"other", f32(8, 64)}})
+                    .epilogue("scale", {{"factor", 2.0}})
+                    .into(scores));  // + 12 + 8
+  BOOST_TEST(composites.commands.size() == 2u);
+  BOOST_TEST(composites.bytes() == 380u);
+  BOOST_TEST(composites.counts().cycles == 159.0);
+}
+
 BOOST_AUTO_TEST_CASE(scratch_of_a_recipe_belongs_to_the_open_scope) {
   const std::uint64_t before = t.scratch().in_use();
   {
