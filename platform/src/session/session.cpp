@@ -6,6 +6,7 @@
 #include <kb/platform/kernel_scope.h>
 #include <kb/platform/platform.h>
 #include <kb/platform/version.h>
+#include <kb/tlm_if/numerics.h>
 #include <kb/traces/npy.h>
 #include <kb/traces/op_log_reader.h>
 #include <kb/traces/op_log_writer.h>
@@ -74,15 +75,19 @@ class NpyInputs : public InputSource {
   std::vector<std::string> used_;
 };
 
+std::vector<std::int64_t> dims_of(const LogicalTensor& tensor) {
+  std::vector<std::int64_t> dims;
+  for (int i = 0; i < tensor.shape().rank(); ++i) dims.push_back(tensor.shape()[i]);
+  return dims;
+}
+
 /// --dump: DIR/tensors/NAME.npy.
 class NpyOutputs : public OutputSink {
  public:
   NpyOutputs(const std::string& dir, std::vector<std::string>& files) : dir_(dir), files_(files) {}
   void write(const std::string& name, const LogicalTensor& tensor) override {
-    std::vector<std::int64_t> shape;
-    for (int i = 0; i < tensor.shape().rank(); ++i) shape.push_back(tensor.shape()[i]);
     const std::string path = dir_ + "/" + name + ".npy";
-    write_npy(path, tensor.dtype(), shape, tensor.bytes());
+    write_npy(path, tensor.dtype(), dims_of(tensor), tensor.bytes());
     files_.push_back(path);
   }
 
@@ -99,13 +104,15 @@ class NpyComparison : public OutputSink {
     const std::string path = dir_ + "/" + name + ".npy";
     const NpyArray saved = read_npy(path);
     ++compared_;
-    const std::string again = dir_ + "/." + name + ".replay.npy";
-    std::vector<std::int64_t> shape;
-    for (int i = 0; i < tensor.shape().rank(); ++i) shape.push_back(tensor.shape()[i]);
-    write_npy(again, tensor.dtype(), shape, tensor.bytes());
-    const NpyArray now = read_npy(again);
-    std::filesystem::remove(again);
-    if (saved.shape != now.shape || saved.dtype != now.dtype || saved.data != now.data) different_.push_back(name);
+    // bf16 was widened when it was written.
+    const bool widened = tensor.dtype() == DType::bf16;
+    std::vector<float> wide(widened ? static_cast<std::size_t>(tensor.numel()) : 0);
+    if (widened) num::load_f32(DType::bf16, tensor.bytes(), wide.data(), wide.size());
+    const void* now = widened ? static_cast<const void*>(wide.data()) : tensor.bytes();
+    const std::size_t size = widened ? wide.size() * sizeof(float) : tensor.size_bytes();
+    if (saved.shape != dims_of(tensor) || saved.dtype != (widened ? DType::f32 : tensor.dtype()) ||
+        saved.data.size() != size || (size > 0 && std::memcmp(saved.data.data(), now, size) != 0))
+      different_.push_back(name);
   }
   std::size_t compared() const { return compared_; }
   const std::vector<std::string>& different() const { return different_; }
@@ -359,6 +366,7 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   } else {
     PlatformOptions options;
     options.mode = spec.mode;
+    options.build_shuffle = spec.build_shuffle;
     if (recorded) options.sinks.push_back(&late);
     if (vcd) options.links = &links;
     options.tick = [&](Ps now) {

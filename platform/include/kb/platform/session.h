@@ -36,6 +36,7 @@ struct RunSpec {
   TraceOptions traces;
   std::vector<std::pair<std::string, std::string>> inputs;  // NAME -> FILE.npy
   bool dump = false;
+  std::uint64_t build_shuffle = 0;             // not 0: seed of another order of construction, which must not matter
 };
 
 /// Simulated time, what is going on, fraction where known (else below 0).
