@@ -8,7 +8,7 @@ EmitPort::EmitPort(const MachineInfo& machine, PeId id, Mode mode)
     : machine_(machine),
       id_(id),
       mode_(mode),
-      name_("tray.sip" + std::to_string(id.sip) + ".cube" + std::to_string(id.cube) + ".pe" + std::to_string(id.pe)) {
+      name_(pe_name(id)) {
   peers_.set();
 }
 

@@ -1,15 +1,13 @@
 #include <kb/tlm_if/address_map.h>
 
 #include <kb/tlm_if/errors.h>
+#include <kb/tlm_if/machine_info.h>
 
 namespace kb {
 
 namespace {
 constexpr std::uint64_t kAlign = 1ull << 30;
 std::uint64_t align_up(std::uint64_t x) { return (x + kAlign - 1) / kAlign * kAlign; }
-std::string place(std::uint32_t sip, std::uint32_t cube) {
-  return "tray.sip" + std::to_string(sip) + ".cube" + std::to_string(cube);
-}
 std::string hex(std::uint64_t v) {
   static const char* digits = "0123456789abcdef";
   std::string s;
@@ -71,7 +69,7 @@ Decoded AddressMap::decode(std::uint64_t address) const {
 
 std::string AddressMap::describe(std::uint64_t address) const {
   const Decoded d = decode(address);
-  const std::string where = place(d.sip, d.die);
+  const std::string where = cube_name(d.sip, d.die);
   switch (d.kind) {
     case RegionKind::hbm: return where + ".hbm" + std::to_string(d.unit) + "+" + hex(d.offset);
     case RegionKind::tcm: return where + ".pe" + std::to_string(d.unit) + ".tcm+" + hex(d.offset);
@@ -83,13 +81,13 @@ std::string AddressMap::describe(std::uint64_t address) const {
   const std::uint32_t die = static_cast<std::uint32_t>((address >> kOffsetBits) & ((1u << kDieBits) - 1));
   std::string nearest;
   if (sip >= g_.sips)
-    nearest = "tray.sip" + std::to_string(g_.sips - 1) + " is the last SIP";
+    nearest = sip_name(static_cast<std::uint32_t>(g_.sips - 1)) + " is the last SIP";
   else if (die >= g_.cubes)
-    nearest = place(static_cast<std::uint32_t>(sip), g_.cubes - 1) + " is the last cube of its SIP";
+    nearest = cube_name(static_cast<std::uint32_t>(sip), g_.cubes - 1) + " is the last cube of its SIP";
   else {
     const std::uint64_t off = address & ((1ull << kOffsetBits) - 1);
     const std::uint64_t hbm_end = g_.slice_bytes * g_.pes, tcm_end = tcm_base_ + g_.tcm_bytes * g_.pes;
-    const std::string cube = place(static_cast<std::uint32_t>(sip), die);
+    const std::string cube = cube_name(static_cast<std::uint32_t>(sip), die);
     if (off < tcm_base_)
       nearest = cube + ".hbm" + std::to_string(g_.pes - 1) + " ends at " + hex(base(static_cast<std::uint32_t>(sip), die) + hbm_end);
     else if (off < sram_base_)

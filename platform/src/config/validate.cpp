@@ -1,6 +1,7 @@
 // Checks of a configuration before elaboration: every value by itself, then what the values must be to one another.
 #include <kb/modules/params.h>
 #include <kb/tlm_if/errors.h>
+#include <kb/tlm_if/machine_info.h>
 
 #include <algorithm>
 #include <cmath>
@@ -154,10 +155,9 @@ class Checker {
     std::vector<std::string> edges;
     std::vector<std::string> ual_eps;
     for (std::uint32_t sip = 0; sip < c_.sips; ++sip) {
-      const std::string in_sip = "tray.sip" + std::to_string(sip);
-      ual_eps.push_back(in_sip + ".io.ual_ep");
+      ual_eps.push_back(sip_name(sip) + ".io.ual_ep");
       for (std::uint32_t cube = 0; cube < c_.cubes_per_sip(); ++cube) {
-        const std::string in_cube = in_sip + ".cube" + std::to_string(cube);
+        const std::string in_cube = cube_name(sip, cube);
         for (std::uint32_t pe = 0; pe < c_.pes_per_cube(); ++pe) {
           slices.push_back(in_cube + ".hbm" + std::to_string(pe));
         }

@@ -15,8 +15,6 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string sip_name(std::uint32_t sip) { return "tray.sip" + std::to_string(sip); }
-std::string cube_name(std::uint32_t sip, std::uint32_t cube) { return sip_name(sip) + ".cube" + std::to_string(cube); }
 
 }  // namespace
 

@@ -60,8 +60,4 @@ AddressMap address_map(const SystemConfig& c) {
   return AddressMap(g);
 }
 
-std::string pe_name(const PeId& id) {
-  return "tray.sip" + std::to_string(id.sip) + ".cube" + std::to_string(id.cube) + ".pe" + std::to_string(id.pe);
-}
-
 }  // namespace kb

@@ -36,7 +36,6 @@ class SimMachine {
   virtual void flush_records() = 0;
   /// The same after a failure: sinks keep what happened, nothing is complete.
   virtual void drain_records() = 0;
-  virtual std::string in_flight() const = 0;
   virtual bool foreign_ip() const = 0;
 };
 

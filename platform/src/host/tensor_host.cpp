@@ -27,7 +27,7 @@ TensorHost::TensorHost(const SystemConfig& config, Mode mode)
   for (std::uint32_t rank = 0; rank < machine_.total_pes(); ++rank) {
     const PeId id = machine_.pe_of(rank);
     const std::uint64_t pages = machine_.slice_bytes / page_bytes_;
-    const std::string slice = "tray.sip" + std::to_string(id.sip) + ".cube" + std::to_string(id.cube) + ".hbm" + std::to_string(id.pe);
+    const std::string slice = cube_name(id.sip, id.cube) + ".hbm" + std::to_string(id.pe);
     hbm_.emplace_back(slice, map_.hbm(id.sip, id.cube, id.pe), pages * page_bytes_, page_bytes_);
     tcm_.emplace_back(pe_name(id) + ".tcm", machine_.scratch_bytes, machine_.tcm_bytes - machine_.scratch_bytes,
                       kTcmAlignment);

@@ -13,9 +13,6 @@ AddressMap address_map(const SystemConfig& config);
 /// Columns and rows of the 2-D grid of SIPs; n x 1 for rings and switches.
 std::array<std::uint32_t, 2> sip_grid(const SystemConfig& config);
 
-/// "tray.sip1.cube3.pe5"
-std::string pe_name(const PeId& id);
-
 /// The dispatch cost function of a PE, from its parameters.
 CostModel cost_model(const CostModelParams& p);
 

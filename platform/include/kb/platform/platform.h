@@ -62,9 +62,6 @@ class Platform : public sc_core::sc_module {
   /// Law 3: messages injected = delivered, nothing in flight, every pool full. Throws ModelError naming the rest.
   void check_conservation() const;
 
-  /// Names of everything in flight or not returned (messages, payloads, slots); empty when all is at rest.
-  std::string in_flight() const;
-
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace kb {
@@ -19,6 +20,11 @@ struct PeId {
     return a.sip != b.sip ? a.sip < b.sip : a.cube != b.cube ? a.cube < b.cube : a.pe < b.pe;
   }
 };
+
+/// "tray.sip1", "tray.sip1.cube3" and "tray.sip1.cube3.pe5", the SystemC names of spec 1.1.
+std::string sip_name(std::uint32_t sip);
+std::string cube_name(std::uint32_t sip, std::uint32_t cube);
+std::string pe_name(const PeId& id);
 
 enum class SipFabric : std::uint8_t { ring_1d, torus_2d, mesh_2d_no_wrap, sw };
 
