@@ -1,8 +1,8 @@
 // Hazards, overlap, the command queue, K before V, liveness and closed accounts.
 #include "pe_bench.h"
 
-#include <boost/test/unit_test.hpp>
 #include <sc_fixture.h>
+#include <boost/test/unit_test.hpp>
 
 #include <map>
 #include <random>
@@ -68,9 +68,9 @@ void check_order(const KeepRecords& recorder, bool prefetch = false) {
       const Span& s = spans.at(j);
       const bool streams = s.stream_begin != kNever && (!prefetch || writes_stream_of(*earlier, *later));
       const Ps begin = streams ? std::min(s.begin, s.stream_begin) : s.begin;
-      BOOST_REQUIRE_MESSAGE(spans.at(i).end <= begin,
-                            "command " << j << " began at " << begin << " before command " << i
-                                       << ", which it conflicts with, ended at " << spans.at(i).end);
+      BOOST_REQUIRE_MESSAGE(spans.at(i).end <= begin, "command " << j << " began at " << begin << " before command "
+                                                                 << i << ", which it conflicts with, ended at "
+                                                                 << spans.at(i).end);
     }
 }
 
@@ -95,7 +95,8 @@ Command random_command(std::mt19937& random, bool prologues) {
     }
     case 3: {
       const std::int64_t n = 1 + pick(4096);
-      return single(CommandKind::copy, math_op("copy", {{"src", tcm_tensor(tcm_at(), {n})}}, tcm_tensor(tcm_at(), {n})));
+      return single(CommandKind::copy,
+                    math_op("copy", {{"src", tcm_tensor(tcm_at(), {n})}}, tcm_tensor(tcm_at(), {n})));
     }
     default: {
       const std::int64_t m = 1 + pick(100), k = 1 + pick(150), n = 1 + pick(100);
@@ -104,8 +105,8 @@ Command random_command(std::mt19937& random, bool prologues) {
       };
       const TensorHandle out = pick(2) ? hbm_tensor(hbm_at(), {m, n}) : tcm_tensor(tcm_at(), {m, n});
       std::vector<OpSpec> ops;
-      if (prologues && pick(2)) ops.push_back(math_op("exp", {{"src", tcm_tensor(tcm_at(), {m, k})}},
-                                                      tcm_tensor(tcm_at(), {m, k})));
+      if (prologues && pick(2))
+        ops.push_back(math_op("exp", {{"src", tcm_tensor(tcm_at(), {m, k})}}, tcm_tensor(tcm_at(), {m, k})));
       ops.push_back(gemm_op(operand({m, k}), operand({k, n}), out, m, k, n));
       if (pick(2)) ops.push_back(tile_op("relu", OpScope::output_tile));
       if (pick(4) == 0) ops.push_back(tile_op("dequant", OpScope::k_tile));
@@ -161,23 +162,26 @@ BOOST_AUTO_TEST_SUITE(scheduler)
 BOOST_FIXTURE_TEST_CASE(read_after_write, FreshContext) {
   OnePe bench(free_params());
   BOOST_CHECK_EQUAL(bench.run([](PePort& pe) {
-    pe.issue(read_16k(0x1000000, 0x10000));          // 64 ns
-    pe.issue(sixteen_ns(0x10000, 0x40000));          // reads it
-  }), 64000 + 16000);
+    pe.issue(read_16k(0x1000000, 0x10000));  // 64 ns
+    pe.issue(sixteen_ns(0x10000, 0x40000));  // reads it
+  }),
+                    64000 + 16000);
 }
 BOOST_FIXTURE_TEST_CASE(write_after_read, FreshContext) {
   OnePe bench(free_params());
   BOOST_CHECK_EQUAL(bench.run([](PePort& pe) {
     pe.issue(sixteen_ns(0x10000, 0x40000));
-    pe.issue(read_16k(0x1000000, 0x10000));          // overwrites what is being read
-  }), 16000 + 64000);
+    pe.issue(read_16k(0x1000000, 0x10000));  // overwrites what is being read
+  }),
+                    16000 + 64000);
 }
 BOOST_FIXTURE_TEST_CASE(write_after_write, FreshContext) {
   OnePe bench(free_params());
   BOOST_CHECK_EQUAL(bench.run([](PePort& pe) {
     pe.issue(read_16k(0x1000000, 0x10000));
     pe.issue(sixteen_ns(0x40000, 0x10000));
-  }), 64000 + 16000);
+  }),
+                    64000 + 16000);
 }
 
 // Two readers of one tensor, and commands on other addresses, overlap.
@@ -187,16 +191,17 @@ BOOST_FIXTURE_TEST_CASE(independent_commands_overlap, FreshContext) {
     pe.issue(read_16k(0x1000000, 0x10000));
     pe.issue(sixteen_ns(0x40000, 0x60000));
     pe.issue(write_command(tcm_tensor(0x40000, {8192}, DType::f16), hbm_tensor(0x2000000, {8192})));
-  }), 64000);
+  }),
+                    64000);
 }
 
 // Views: only half of what the first writes is read by the second; the other half is not waited for.
 BOOST_FIXTURE_TEST_CASE(views_conflict_by_address, FreshContext) {
   OnePe bench(free_params());
   bench.run([](PePort& pe) {
-    pe.issue(read_16k(0x1000000, 0x10000));                                                   // 0x10000 .. 0x14000
-    pe.issue(math_command({{"src", tcm_tensor(0x13ffc, {1})}}, tcm_tensor(0x40000, {1})));    // its last element
-    pe.issue(math_command({{"src", tcm_tensor(0x14000, {1})}}, tcm_tensor(0x40010, {1})));    // the one behind it
+    pe.issue(read_16k(0x1000000, 0x10000));                                                 // 0x10000 .. 0x14000
+    pe.issue(math_command({{"src", tcm_tensor(0x13ffc, {1})}}, tcm_tensor(0x40000, {1})));  // its last element
+    pe.issue(math_command({{"src", tcm_tensor(0x14000, {1})}}, tcm_tensor(0x40010, {1})));  // the one behind it
   });
   const auto spans = command_spans(bench.recorder);
   BOOST_CHECK_EQUAL(spans.at(2).begin, 64000);
@@ -208,15 +213,44 @@ BOOST_FIXTURE_TEST_CASE(views_conflict_by_address, FreshContext) {
 BOOST_FIXTURE_TEST_CASE(strict_order_among_conflicting_ones_only, FreshContext) {
   OnePe bench(free_params());
   bench.run([](PePort& pe) {
-    pe.issue(read_16k(0x1000000, 0x10000));   // 1: 0 - 64
-    pe.issue(sixteen_ns(0x10000, 0x20000));   // 2 waits for 1: 64 - 80
-    pe.issue(sixteen_ns(0x40000, 0x60000));   // 3: 0 - 16
-    pe.issue(sixteen_ns(0x50000, 0x20000));   // 4 waits for 2: 80 - 96
+    pe.issue(read_16k(0x1000000, 0x10000));  // 1: 0 - 64
+    pe.issue(sixteen_ns(0x10000, 0x20000));  // 2 waits for 1: 64 - 80
+    pe.issue(sixteen_ns(0x40000, 0x60000));  // 3: 0 - 16
+    pe.issue(sixteen_ns(0x50000, 0x20000));  // 4 waits for 2: 80 - 96
   });
   const auto spans = command_spans(bench.recorder);
   BOOST_CHECK_EQUAL(spans.at(2).begin, 64000);
   BOOST_CHECK_EQUAL(spans.at(3).begin, 0);
   BOOST_CHECK_EQUAL(spans.at(4).begin, 80000);
+}
+
+// Composites in a chain. The second multiplies the first one's output: it starts after the first's last write (RAW).
+// The third writes where the first still streams from: not before the first is done (WAR). The fourth shares nothing
+// and overlaps the first.
+BOOST_FIXTURE_TEST_CASE(composites_in_a_chain, FreshContext) {
+  OnePe bench(free_params());
+  const auto t1 = tcm_tensor(0x10000, {64, 128}, DType::f16), t2 = tcm_tensor(0x20000, {64, 32}, DType::f16);
+  const auto a1 = hbm_tensor(0x1000000, {64, 256}), b1 = hbm_tensor(0x2000000, {256, 128});
+  bench.run([&](PePort& pe) {
+    pe.issue(composite({gemm_op(a1, b1, t1, 64, 256, 128)}));                               // 1
+    pe.issue(composite({gemm_op(t1, hbm_tensor(0x3000000, {128, 32}), t2, 64, 128, 32)}));  // 2
+    pe.issue(composite({gemm_op(tcm_tensor(0x80000, {64, 64}, DType::f16), tcm_tensor(0x90000, {64, 256}, DType::f16),
+                                a1, 64, 64, 256)}));  // 3
+    pe.issue(composite({gemm_op(hbm_tensor(0x4000000, {32, 64}), hbm_tensor(0x5000000, {64, 32}),
+                                tcm_tensor(0xa0000, {32, 32}), 32, 64, 32)}));  // 4
+  });
+  auto spans = command_spans(bench.recorder);
+  const auto begin = [&](CommandId id) { return std::min(spans[id].begin, spans[id].stream_begin); };
+  const auto stores = bench.recorder.of(OpName::store, TileRole::none, 1);
+  BOOST_REQUIRE_EQUAL(stores.size(), 2u * 4);
+  BOOST_CHECK_EQUAL(spans[1].end, stores.back().t_end);
+  BOOST_CHECK_GE(begin(2), stores.back().t_end);
+  const auto reads_of_a = bench.recorder.of(OpName::dma_read, TileRole::a, 1);
+  const auto writes = bench.recorder.of(OpName::dma_write, TileRole::out, 3);
+  BOOST_REQUIRE_EQUAL(writes.size(), 2u * 8);
+  BOOST_CHECK_GE(writes.front().t_start, reads_of_a.back().t_end);
+  BOOST_CHECK_GE(begin(3), spans[1].end);
+  BOOST_CHECK_LT(begin(4), spans[1].end);
 }
 
 // Commands in flight are bounded: with a depth of 2 the third is handed over when the first completes.
