@@ -143,7 +143,7 @@ class Cluster : public sc_core::sc_module, protected CreditFwIf {
       ++cluster.writes;
       auto& ext = PayloadPool::extension(trans);
       BOOST_CHECK(ext.vc == VirtualChannel::ipcq);
-      if (ext.departure != nullptr && trans.get_data_length() != 0) ext.departure->data_left(trans, free);
+      if (ext.departure != nullptr) ext.departure->data_left(trans, free);
       trans.acquire();
       trans.set_response_status(tlm::TLM_OK_RESPONSE);
       cluster.answers_.emplace(free + 2 * kPath, std::make_pair(this, &trans));

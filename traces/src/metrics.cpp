@@ -21,7 +21,7 @@ const std::vector<MetricDefinition>& metric_definitions() {
       {"dma.read_bytes", "bytes", "bytes of these transfers"},
       {"dma.writes", "count", "transfers of the DMA write engines"},
       {"dma.write_bytes", "bytes", "bytes of these transfers"},
-      {"ipcq.sends", "count", "messages handed to queue engines; a split send counts each segment"},
+      {"ipcq.sends", "count", "messages handed to queue engines; a split send counts once"},
       {"ipcq.recvs", "count", "messages taken out of queues"},
       {"ipcq.bytes", "bytes", "payload of the messages sent"},
       {"engines.*.busy_ns", "ns", "time in which the engine worked, summed over the PEs of the launch"},

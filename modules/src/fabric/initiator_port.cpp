@@ -51,7 +51,8 @@ void InitiatorPort::start(Pending& p, const Route& route, const FabricTarget& ta
   const auto context = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&p));
   const std::uint64_t bytes = trans.get_data_length();
 
-  if (!p.write || bytes == 0) {
+  // An empty queue message keeps its place in its channel; every other empty transaction is control.
+  if (!p.write || (bytes == 0 && vc != VirtualChannel::ipcq)) {
     Message& m = context_.pool.take_message(p.write ? Message::Kind::write_data : Message::Kind::read_request, route);
     m.vc = vc;
     m.trans = &trans;
@@ -101,7 +102,8 @@ tlm::tlm_sync_enum InitiatorPort::nb_transport_fw(tlm::tlm_generic_payload& tran
   }
   if (phase != tlm::BEGIN_REQ) return tlm::TLM_ACCEPTED;  // ignorable phases
   if (!trans.has_mm())
-    throw ModelError(ni_.title() + ": found a payload without a memory manager on nb_transport; allowed: one that can "
+    throw ModelError(ni_.title() +
+                     ": found a payload without a memory manager on nb_transport; allowed: one that can "
                      "be held until its response (tlm_generic_payload::set_mm)");
   if (trans.get_command() == tlm::TLM_IGNORE_COMMAND) {
     trans.set_response_status(tlm::TLM_OK_RESPONSE);

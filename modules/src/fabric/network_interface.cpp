@@ -27,8 +27,12 @@ NetworkInterface::NetworkInterface(const sc_core::sc_module_name& name, FabricCo
 
 NetworkInterface::~NetworkInterface() = default;
 
-BaseTargetSocket& NetworkInterface::target_socket() { return initiator_->socket; }
-BaseInitiatorSocket& NetworkInterface::initiator_socket() { return memory_->socket; }
+BaseTargetSocket& NetworkInterface::target_socket() {
+  return initiator_->socket;
+}
+BaseInitiatorSocket& NetworkInterface::initiator_socket() {
+  return memory_->socket;
+}
 
 const LinkCounters& NetworkInterface::counters(std::uint32_t port) const {
   return params_.memory_owns_link ? own_link_ : PacketNode::counters(port);
@@ -40,7 +44,7 @@ bool NetworkInterface::quiet() const {
 
 std::uint64_t NetworkInterface::last_flit(std::uint64_t bytes) const {
   const std::uint64_t rest = bytes % context_.flit_bytes;
-  return rest == 0 ? context_.flit_bytes : std::min(round_last_flit(rest), context_.flit_bytes);
+  return rest == 0 && bytes != 0 ? context_.flit_bytes : std::min(round_last_flit(rest), context_.flit_bytes);
 }
 
 void NetworkInterface::begin_data(Outgoing& out, Message::Kind kind, const Route& route, VirtualChannel vc,
@@ -51,7 +55,8 @@ void NetworkInterface::begin_data(Outgoing& out, Message::Kind kind, const Route
   m.flit_bytes = context_.flit_bytes;
   out.message = &m;
   out.cursor = {};
-  out.flits = static_cast<std::uint32_t>(ceil_div<std::uint64_t>(bytes, context_.flit_bytes));
+  out.flits =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>(1, ceil_div<std::uint64_t>(bytes, context_.flit_bytes)));
   out.sent = 0;
   m.packets = ceil_div(out.flits, context_.flits_per_packet);
   context_.message_injected();
@@ -79,8 +84,8 @@ bool NetworkInterface::send_data(Outgoing& out, const FlitTrain& train, bool com
     // The train is as on the link already; only the way over it is left.
     const Hop& hop = packet.message->route->hops.front();
     const LinkParams& link = params_.node.links.front();
-    const Ps last = packet.last_flit_bytes == context_.flit_bytes ? link.flit
-                                                                  : transfer_ps(packet.last_flit_bytes, link.bw_gbs);
+    const Ps last =
+        packet.last_flit_bytes == context_.flit_bytes ? link.flit : transfer_ps(packet.last_flit_bytes, link.bw_gbs);
     own_link_.bytes += context_.flit_bytes * (count - 1) + packet.last_flit_bytes;
     own_link_.busy += FlitTimes{link.flit, last}.sum(count);
     if (context_.links != nullptr)
@@ -105,18 +110,15 @@ void NetworkInterface::over_own_link(Ps at, std::uint64_t bytes, FlitTrain& out)
 void NetworkInterface::receive(Packet& packet, std::uint32_t) {
   const Route& route = *packet.message->route;
   if (packet.hop != route.hops.size() || route.to != number())
-    throw ModelError(title() + ": found a packet that is not at the end of its route; allowed: packets for this end "
+    throw ModelError(title() +
+                     ": found a packet that is not at the end of its route; allowed: packets for this end "
                      "point");
   packet.train.shift(route.end_overhead);
   switch (packet.message->kind) {
     case Message::Kind::read_request:
-    case Message::Kind::write_data:
-      memory_->deliver(packet);
-      return;
+    case Message::Kind::write_data: memory_->deliver(packet); return;
     case Message::Kind::read_data:
-    case Message::Kind::write_response:
-      initiator_->deliver(packet);
-      return;
+    case Message::Kind::write_response: initiator_->deliver(packet); return;
     case Message::Kind::launch: break;
   }
   if (!launch_ || launch_->get_base_port().size() == 0)

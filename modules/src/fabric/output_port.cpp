@@ -6,9 +6,7 @@
 namespace kb {
 
 OutputPort::OutputPort(const LinkParams& link, std::uint64_t flit_bytes, std::uint32_t inputs)
-    : queues_(inputs * kVirtualChannels),
-      flit_bytes_(flit_bytes),
-      link_(link) {
+    : queues_(inputs * kVirtualChannels), flit_bytes_(flit_bytes), link_(link) {
   served_.fill(inputs - 1);
 }
 
@@ -40,7 +38,8 @@ void OutputPort::push(Packet& packet, std::uint32_t input, std::uint64_t delta) 
 
 Ps OutputPort::next_decision() const {
   Ps first = kNever;
-  for (std::uint32_t q = first_active_; q != kNone; q = queues_[q].next_active) first = std::min(first, queues_[q].ready);
+  for (std::uint32_t q = first_active_; q != kNone; q = queues_[q].next_active)
+    first = std::min(first, queues_[q].ready);
   return first == kNever ? kNever : std::max(first, free_);
 }
 
@@ -93,15 +92,18 @@ Packet* OutputPort::grant(Ps now, std::uint64_t delta, Ps& start, Ps& last_left,
   const std::uint32_t flits = packet->train.flits();
   const FlitTimes t = times(*packet);
   const Ps own = t.sum(flits);
-  start = std::max(packet->ready, free_);
-  const std::uint64_t message = packet->message->id;
-  const Ps before = queue.last_message == message ? std::max(free_, queue.last_left) : free_;
+  // What came after the whole of another packet of its queue leaves after the whole of it.
+  const Ps before = packet->ready >= queue.last_tail ? std::max(free_, queue.last_left) : free_;
+  const Ps tail = packet->train.tail();
+  start = std::max(packet->ready, before);
   packet->train.over_link(before, t.whole, t.last, link_.prop, scratch);
   std::swap(packet->train, scratch);
   free_ = start + own;
   last_left = packet->train.tail() - link_.prop;
-  queue.last_message = message;
-  queue.last_left = last_left;
+  if (last_left >= queue.last_left) {
+    queue.last_tail = tail;
+    queue.last_left = last_left;
+  }
   counters_.bytes += flit_bytes_ * (flits - 1) + packet->last_flit_bytes;
   counters_.busy += own;
   ++packet->hop;

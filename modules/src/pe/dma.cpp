@@ -13,11 +13,7 @@ constexpr std::uint64_t kMaxPieceBytes = 1ull << 31;
 }  // namespace
 
 Dma::Dma(const sc_core::sc_module_name& name, const BoxContext& context)
-    : TokenEngine(name, context, Box::dma),
-      socket("socket"),
-      mmu("mmu"),
-      slots("slots"),
-      direct_done_("direct_done") {
+    : TokenEngine(name, context, Box::dma), socket("socket"), mmu("mmu"), slots("slots"), direct_done_("direct_done") {
   socket.bind(static_cast<tlm::tlm_bw_transport_if<>&>(*this));
   slots.bind(static_cast<ProtocolFwIf<SlotTransferProtocol>&>(*this));
   ways_[kRead].engines.resize(params().dma.read_engines);
@@ -67,7 +63,7 @@ tlm::tlm_sync_enum Dma::nb_transport_bw(tlm::tlm_generic_payload& trans, tlm::tl
     return tlm::TLM_ACCEPTED;
   }
   if (phase != tlm::BEGIN_RESP) return tlm::TLM_ACCEPTED;  // an ignorable phase
-  if (request_ == &trans) {  // BEGIN_RESP implies END_REQ
+  if (request_ == &trans) {                                // BEGIN_RESP implies END_REQ
     answers_.append({Answer::Kind::request_taken, &trans, serial}, at);
     wake_at(at);
   }
@@ -262,11 +258,6 @@ void Dma::send(Job& job, Ps now) {
   tlm::tlm_phase phase = tlm::BEGIN_REQ;
   sc_core::sc_time delay = delay_until(at, now);
   request_ = &trans;
-  // An empty message has left when it is announced.
-  if (job.way == kQueue && job.bytes == 0) {
-    answers_.append({Answer::Kind::left, &trans, piece.serial}, at);
-    wake_at(at, now);
-  }
   const auto answer = socket->nb_transport_fw(trans, phase, delay);
   const Ps answered = now + to_ps(delay);
   if (answer == tlm::TLM_ACCEPTED) return;

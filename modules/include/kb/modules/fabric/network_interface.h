@@ -16,28 +16,28 @@ class MemoryModule;
 
 /// Where the lane of a transaction comes from (spec 1.4).
 enum class LanePolicy : std::uint8_t {
-  own,       // the index of the PE behind the interface
-  issuer,    // the PE that the TransferExtension names, else the target's index
-  target,    // the target's index
+  own,     // the index of the PE behind the interface
+  issuer,  // the PE that the TransferExtension names, else the target's index
+  target,  // the target's index
 };
 
 struct NetworkInterfaceParams {
   NodeParams node;
-  bool initiator = false;              // has a target socket, for transactions that start here
+  bool initiator = false;  // has a target socket, for transactions that start here
   LanePolicy lane_policy = LanePolicy::target;
   std::uint32_t own_lane = 0;
-  bool memory = false;                 // has an initiator socket, for transactions that end here
-  bool memory_owns_link = false;       // the one link out carries read data only; the memory's trains are as on it
-  bool memory_is_ours = false;         // understands TransferExtension fully
+  bool memory = false;                   // has an initiator socket, for transactions that end here
+  bool memory_owns_link = false;         // the one link out carries read data only; the memory's trains are as on it
+  bool memory_is_ours = false;           // understands TransferExtension fully
   const MemoryModule* module = nullptr;  // what it knows about its own times
-  bool control = false;                // has packet sockets for launches
+  bool control = false;                  // has packet sockets for launches
 };
 
 /// Data of a message that is being sent, packet by packet, as its flits become known.
 struct Outgoing {
   Message* message = nullptr;
   FlitTrain::Cursor cursor;
-  std::uint32_t flits = 0;   // of the message
+  std::uint32_t flits = 0;  // of the message
   std::uint32_t sent = 0;
 };
 
@@ -61,7 +61,7 @@ class NetworkInterface : public PacketNode {
 
   // For the two ports.
   const NetworkInterfaceParams& params() const { return params_; }
-  /// Starts a data message of `bytes` on `route`.
+  /// Starts a data message of `bytes` on `route`; without bytes it is one flit of no length.
   void begin_data(Outgoing& out, Message::Kind kind, const Route& route, VirtualChannel vc, std::uint64_t bytes);
   /// Sends the packets whose flits are all in `train` (the last one when `complete`); `input` 0: from the initiator
   /// side, 1: from the memory side. True when the message is all sent.

@@ -14,7 +14,7 @@ struct LinkParams {
   std::uint32_t number = 0;  // in the platform's list of links
   double bw_gbs = 256;
   Ps prop = 0;
-  Ps flit = 1000;            // time of a whole flit
+  Ps flit = 1000;  // time of a whole flit
 };
 
 struct LinkCounters {
@@ -35,8 +35,9 @@ struct FlitTimes {
 /// Decision (spec 1.4, 5.1): among the queue heads that have arrived and were appended before the present delta,
 /// virtual channels in turn, and within a channel the smallest (arrival, round-robin position, input port).
 /// Link: start = max(head, free), free' = start + sum of own flit times; flit j leaves at
-/// max(arrival_j, leave_{j-1}) + its time, where leave_{-1} is `free`, or the leave of the message's packet before
-/// if that is later. So a packet that trickles in occupies the link for its own bytes only.
+/// max(arrival_j, leave_{j-1}) + its time, where leave_{-1} is `free`. So a packet that trickles in occupies the link
+/// for its own bytes only. Its last flit may then leave after `free`: `free` is also not before that, for what
+/// arrived in the same queue behind it.
 class OutputPort {
  public:
   OutputPort(const LinkParams& link, std::uint64_t flit_bytes, std::uint32_t inputs);
@@ -64,13 +65,13 @@ class OutputPort {
     Packet* head = nullptr;
     Packet* tail = nullptr;
     Ps ready = 0;      // of the head
-    std::uint64_t last_message = 0;  // of the packet before
-    Ps last_left = 0;                // its last byte
+    Ps last_tail = 0;  // arrival of the last flit of the packet that left last
+    Ps last_left = 0;  // and when that flit left
     std::uint32_t next_active = kNone;
   };
 
-  std::vector<Queue> queues_;             // input * kVirtualChannels + channel
-  std::uint32_t first_active_ = kNone;    // list of the queues that are not empty, in no order that matters
+  std::vector<Queue> queues_;           // input * kVirtualChannels + channel
+  std::uint32_t first_active_ = kNone;  // list of the queues that are not empty, in no order that matters
   std::array<std::uint32_t, kVirtualChannels> served_;  // input that was granted last, by channel
   std::uint32_t served_channel_ = kVirtualChannels - 1;
   Ps free_ = 0;
