@@ -9,7 +9,8 @@ function(kb_add_test name)
     set(arg_TIMEOUT 120)
   endif()
   set(target test_${name})
-  add_executable(${target} ${arg_SOURCES} "${PROJECT_SOURCE_DIR}/tests/support/sc_main_boost.cpp")
+  add_executable(${target} ${arg_SOURCES} "${PROJECT_SOURCE_DIR}/tests/support/sc_main_boost.cpp"
+                 "${PROJECT_SOURCE_DIR}/sc_main/sanitizer.cpp")
   target_compile_definitions(${target} PRIVATE BOOST_TEST_DYN_LINK BOOST_TEST_NO_MAIN
                                                BOOST_TEST_ALTERNATIVE_INIT_API
                                                KB_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

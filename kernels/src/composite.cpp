@@ -47,10 +47,6 @@ constexpr EpilogueRule kEpilogueRules[] = {
     {"cast", "dtype", ArgKind::type, OpScope::output_tile, bit(OpScope::output_tile), "cast"},
 };
 
-std::string describe(const TensorHandle& h) {
-  return h.shape.str() + " " + kb::name_of(h.dtype);
-}
-
 const char* name_of(ArgKind k) {
   return k == ArgKind::tensor ? "a tensor" : k == ArgKind::number ? "a number" : "a dtype";
 }

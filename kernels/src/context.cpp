@@ -11,10 +11,6 @@ namespace kb::tl {
 
 namespace {
 
-std::string describe(const TensorHandle& h) {
-  return h.shape.str() + " " + kb::name_of(h.dtype);
-}
-
 bool is_whole(double v) {
   return v == std::floor(v);
 }

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
 namespace kb::tl {
+
+/// "[8, 64] f16", for messages.
+inline std::string describe(const TensorHandle& h) { return h.shape.str() + " " + kb::name_of(h.dtype); }
 
 /// Numpy's rule: axes are matched from the last on; they must be equal or one of them 1.
 inline std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {

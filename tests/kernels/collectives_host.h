@@ -164,7 +164,7 @@ class CollectivesHost : public Host {
       const TensorHandle out = expected_[d].front().second;
       expected_[d].pop_front();
       if (message.size() != out.bytes()) throw ModelError(name() + ": a message of another size");
-      std::memcpy(host_.at(rank_, out.space, out.addr, out.bytes()), message.data(), message.size());
+      std::copy(message.begin(), message.end(), host_.at(rank_, out.space, out.addr, out.bytes()));
     }
 
     void carry_out(const Command& c) {

@@ -14,7 +14,7 @@ namespace kb {
 
 namespace {
 
-constexpr std::size_t kBuffer = 1 << 20;
+constexpr std::size_t kReadBuffer = 1 << 20;
 constexpr std::uint32_t kMaxComponents = 1u << 24;
 
 template <typename E, typename Name>
@@ -146,7 +146,7 @@ CommandPtr read_command(JsonCursor& json) {
 
 }  // namespace
 
-OpLogReader::OpLogReader(const std::string& path) : path_(path), buffer_(kBuffer) {
+OpLogReader::OpLogReader(const std::string& path) : path_(path), buffer_(kReadBuffer) {
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) throw IoError(path + ": cannot open: " + std::strerror(errno));
 }

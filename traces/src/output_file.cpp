@@ -13,14 +13,14 @@
 namespace kb {
 
 namespace {
-constexpr std::size_t kBuffer = 1 << 20;
+constexpr std::size_t kWriteBuffer = 1 << 20;
 }
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)), part_(path_ + ".part") {
   fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd_ < 0) throw IoError(part_ + ": cannot create: " + std::strerror(errno));
-  buffer_.resize(kBuffer);
-  capacity_ = kBuffer;
+  buffer_.resize(kWriteBuffer);
+  capacity_ = kWriteBuffer;
 }
 
 OutputFile::~OutputFile() {
