@@ -133,11 +133,11 @@ class AllreduceBench : public Bench {
     check_scratch(plan, machine, space);
 
     const std::int64_t n = plan.spec().n_elem, members = plan.size();
-    const LogicalTensor x =
-        ctx.input("x", Shape{members, n}, plan.spec().dtype, input_kind_from_name(p.word("inputs")), kPeakyGain);
     std::vector<std::pair<std::uint32_t, Shape>> shards;
     for (const std::uint32_t rank : plan.participants()) shards.emplace_back(rank, Shape{n});
-    const Tensor vectors = ctx.host().allocate("x", plan.spec().dtype, space, shards);
+    const Tensor vectors = ctx.host().allocate("x", plan.spec().dtype, space, shards);  // first: it may not fit
+    const LogicalTensor x =
+        ctx.input("x", Shape{members, n}, plan.spec().dtype, input_kind_from_name(p.word("inputs")), kPeakyGain);
     const std::size_t row_bytes = static_cast<std::size_t>(n) * size_of(plan.spec().dtype);
     if (ctx.with_data())
       for (std::int64_t i = 0; i < members; ++i)

@@ -6,8 +6,23 @@
 
 namespace kb {
 
+namespace {
+
+/// A memory port lends a payload an extension of its own while a target has it. When a run ends in between, that one
+/// may be gone before the payload, which must not free it.
+class PooledPayload : public tlm::tlm_generic_payload {
+ public:
+  explicit PooledPayload(tlm::tlm_mm_interface* pool) : tlm::tlm_generic_payload(pool) { set_extension(own_); }
+  ~PooledPayload() override { set_extension(own_); }  // which the base then frees
+
+ private:
+  TransferExtension* own_ = new TransferExtension;
+};
+
+}  // namespace
+
 PayloadPool::~PayloadPool() {
-  for (auto* t : owned_) delete t;  // deletes the extension as well
+  for (auto* t : owned_) delete t;
 }
 
 tlm::tlm_generic_payload& PayloadPool::take(tlm::tlm_command command, std::uint64_t address, std::uint64_t length,
@@ -16,8 +31,7 @@ tlm::tlm_generic_payload& PayloadPool::take(tlm::tlm_command command, std::uint6
     throw ModelError("transaction at address " + std::to_string(address) + ": found " + std::to_string(length) +
                      " bytes; allowed: at most 2^32 - 1 in one transaction");
   if (free_.empty()) {
-    auto* t = new tlm::tlm_generic_payload(this);
-    t->set_extension(new TransferExtension);
+    auto* t = new PooledPayload(this);
     owned_.push_back(t);
     free_.push_back(t);
   }
