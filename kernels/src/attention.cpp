@@ -219,6 +219,7 @@ Handle normalised(Context& tl, const State& state, DType dtype) {
 
 void reduce(Context& tl, const ReductionPlan& plan, std::uint32_t cell, GridLevel level, const State& state) {
   const auto toward = [&](std::uint32_t other) { return direction_of(level, *plan.grid().compass(cell, other)); };
+  const auto phase = tl.reduction_phase();
   for (const std::uint32_t sender : plan.senders(cell)) {
     const auto scope = tl.scratch_scope("merge");
     const Direction from = toward(sender);

@@ -2,6 +2,7 @@
 
 #include <kb/tlm_if/errors.h>
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -268,7 +269,18 @@ void add_routes(const ReductionPlan& plan, GridLevel level, const std::vector<st
       routes.push_back(neighbour_route(level, plan.grid(), e.from, e.to, rank_of_cell[e.from], rank_of_cell[e.to]));
 }
 
-void add_counters(const LaunchResult& launch, BenchResult& result) {
+const PeStats& critical_pe(const LaunchResult& launch) {
+  return *std::max_element(launch.pes.begin(), launch.pes.end(),
+                           [](const PeStats& x, const PeStats& y) { return x.done < y.done; });
+}
+
+namespace {
+
+std::int64_t whole(std::uint64_t n) {
+  return static_cast<std::int64_t>(n);
+}
+
+void add_commands(const LaunchResult& launch, BenchResult& result) {
   std::uint64_t sends = 0, most = 0, least = std::numeric_limits<std::uint64_t>::max();
   for (const auto& pe : launch.pes) {
     std::uint64_t commands = 0;
@@ -277,9 +289,136 @@ void add_counters(const LaunchResult& launch, BenchResult& result) {
     most = std::max(most, commands);
     least = std::min(least, commands);
   }
-  result.extra.emplace_back("commands_per_pe_max", static_cast<std::int64_t>(most));
-  result.extra.emplace_back("commands_per_pe_min", static_cast<std::int64_t>(launch.pes.empty() ? 0 : least));
-  result.extra.emplace_back("reduction_messages", static_cast<std::int64_t>(sends));
+  result.extra.emplace_back("commands_per_pe_max", whole(most));
+  result.extra.emplace_back("commands_per_pe_min", launch.pes.empty() ? 0 : whole(least));
+  result.extra.emplace_back("queue_messages", whole(sends));
+  std::uint64_t scratch = 0;
+  for (const auto& pe : launch.pes) scratch = std::max(scratch, pe.scratch_peak_bytes);
+  result.extra.emplace_back("scratch_peak_bytes", whole(scratch));
+}
+
+/// How fast K and V came: of the busiest PE over the whole run, and within the tile loops of composites.
+struct ReadRates {
+  double run_gbs = 0;
+  double stream_gbs = 0;  // 0: nothing was streamed
+};
+ReadRates read_rates(const LaunchResult& launch) {
+  std::uint64_t most = 0, streamed = 0;
+  Ps stream_ps = 0;
+  for (const auto& pe : launch.pes) {
+    most = std::max(most, pe.dma_read_bytes);
+    streamed += pe.stream_bytes;
+    stream_ps += pe.stream_ps;
+  }
+  const auto rate = [](std::uint64_t bytes, Ps time) {
+    return time > 0 ? static_cast<double>(bytes) / ns_from_ps(time) : 0.0;
+  };
+  return {rate(most, launch.latency()), rate(streamed, stream_ps)};
+}
+
+ResultTable breakdown_table(const LaunchResult& launch) {
+  ResultTable table{"latency_breakdown", {"part", "ns", "share"}, {}};
+  const LatencySplit& split = critical_pe(launch).split;
+  const double latency = ns_from_ps(launch.latency());
+  Ps total = 0;
+  const auto row = [&](const char* name, Ps part) {
+    const double ns = ns_from_ps(part);
+    table.rows.push_back({std::string(name), ns, latency > 0 ? ns / latency : 0.0});
+  };
+  for (std::size_t i = 0; i < kLatencyParts; ++i) {
+    row(kPartNames[i], split[i]);
+    total += split[i];
+  }
+  row("total", total);
+  return table;
+}
+
+/// What is at work longest on the PE that is done last, whatever else is at work beside it: the breakdown counts the
+/// DMA only where neither GEMM nor math hides it, but a DMA that never rests is what bounds the case.
+struct Limit {
+  LatencyPart part = LatencyPart::idle;
+  Ps time = 0;
+};
+Limit limit_of(const PeStats& pe) {
+  LatencySplit time = pe.split;
+  const auto at_least = [&](LatencyPart part, EngineKind engine) {
+    Ps& t = time[static_cast<std::size_t>(part)];
+    t = std::max(t, pe.engines[static_cast<std::size_t>(engine)].busy);
+  };
+  at_least(LatencyPart::gemm, EngineKind::gemm);
+  at_least(LatencyPart::math, EngineKind::math);
+  at_least(LatencyPart::transfer, EngineKind::dma_read);
+  at_least(LatencyPart::transfer, EngineKind::ipcq);
+  at_least(LatencyPart::dispatch, EngineKind::cpu);
+  const auto longest = std::max_element(time.begin(), time.end());
+  return {static_cast<LatencyPart>(longest - time.begin()), *longest};
+}
+
+/// What bounds a case, for how much of its latency, and how near that is to what the hardware can do.
+std::string limit_sentence(const MachineInfo& machine, const LaunchResult& launch, const ReadRates& rates) {
+  const PeStats& pe = critical_pe(launch);
+  const Limit limit = limit_of(pe);
+  const auto percent = [](double part, double of) { return of > 0 ? 100 * part / of : 0.0; };
+  const double share = percent(ns_from_ps(limit.time), ns_from_ps(launch.latency()));
+  const double slice = machine.hbm_slice_bw_gbs;
+  switch (limit.part) {
+    case LatencyPart::reduction:
+      return fmt::format(
+          "limited by the reduction ({:.1f} % of the latency): PE {} has folded its own tokens and "
+          "receives, merges and sends partial results",
+          share, machine.rank_of(pe.id));
+    case LatencyPart::gemm:
+      return fmt::format("limited by GEMM ({:.1f} % of the latency): {:.1f} % of the MAC array's slots do useful work",
+                         share, percent(static_cast<double>(pe.macs_useful), static_cast<double>(pe.macs_padded)));
+    case LatencyPart::math:
+      return fmt::format(
+          "limited by the vector unit ({:.1f} % of the latency): softmax and rescaling, {} elements on "
+          "the last PE",
+          share, pe.math_elements);
+    case LatencyPart::transfer: {
+      const double rate = rates.stream_gbs > 0 ? rates.stream_gbs : rates.run_gbs;
+      return fmt::format(
+          "limited by K/V DMA ({:.1f} % of the latency): {} {:.1f} of the slice's {:.0f} GB/s ({:.1f} "
+          "%) with pe.dma.outstanding {}",
+          share, rates.stream_gbs > 0 ? "composites stream at" : "reads come at", rate, slice, percent(rate, slice),
+          machine.dma_outstanding);
+    }
+    case LatencyPart::dispatch: {
+      std::uint64_t commands = 0;
+      for (const std::uint64_t n : pe.dispatch.commands) commands += n;
+      return fmt::format("limited by dispatch ({:.1f} % of the latency): the cpu of PE {} issues {} commands", share,
+                         machine.rank_of(pe.id), commands);
+    }
+    case LatencyPart::idle: break;
+  }
+  return fmt::format(
+      "limited by latencies between engines ({:.1f} % of the latency): TCM accesses, scheduler "
+      "overhead and waits that no work hides",
+      share);
+}
+
+}  // namespace
+
+void describe(const MachineInfo& machine, Mode mode, const LaunchResult& launch, BenchResult& result) {
+  result.latency_ns = ns_from_ps(launch.latency());
+  add_commands(launch, result);
+  if (mode == Mode::emit || launch.pes.empty()) {
+    result.verdict = bound_sentence(launch);
+    return;
+  }
+  const ReadRates rates = read_rates(launch);
+  const double slice = machine.hbm_slice_bw_gbs;
+  result.extra.emplace_back("critical_pe", whole(machine.rank_of(critical_pe(launch).id)));
+  result.extra.emplace_back("limited_by",
+                            std::string(kPartNames[static_cast<std::size_t>(limit_of(critical_pe(launch)).part)]));
+  result.extra.emplace_back("read_gbs_busiest_pe", rates.run_gbs);
+  result.extra.emplace_back("read_share_of_slice", rates.run_gbs / slice);
+  if (rates.stream_gbs > 0) {
+    result.extra.emplace_back("stream_gbs_in_composites", rates.stream_gbs);
+    result.extra.emplace_back("stream_share_of_slice", rates.stream_gbs / slice);
+  }
+  result.tables.push_back(breakdown_table(launch));
+  result.verdict = limit_sentence(machine, launch, rates) + "; " + bound_sentence(launch);
 }
 
 }  // namespace kb::attention

@@ -5,6 +5,7 @@
 #include <kb/kernels/launch.h>
 #include <kb/kernels/prefill.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -62,8 +63,15 @@ void unpack_queries(const std::vector<std::uint8_t>& bytes, const Problem& probl
 void write_shard(Host& host, const Tensor& tensor, std::size_t shard, const std::vector<std::uint8_t>& bytes);
 std::vector<std::uint8_t> read_shard(Host& host, const Tensor& tensor, std::size_t shard);
 
-/// Counters that attention reports beside the summary's own.
-void add_counters(const LaunchResult& launch, BenchResult& result);
+/// The PE that is done last, which the latency is the latency of; on a tie the lowest rank.
+const PeStats& critical_pe(const LaunchResult& launch);
+
+/// The parts of a breakdown in the order of LatencyPart, as attention calls them.
+inline constexpr std::array<const char*, kLatencyParts> kPartNames{"reduction", "gemm",     "math",
+                                                                   "kv_dma",    "dispatch", "idle"};
+
+/// Latency, breakdown, verdict and counters of a launch.
+void describe(const MachineInfo& machine, Mode mode, const LaunchResult& launch, BenchResult& result);
 
 /// Runs a kernel and fills in the parts of a result that all attention benches have.
 template <typename Kernel, typename Args>
@@ -72,10 +80,7 @@ BenchResult launch_attention(BenchContext& ctx, const char* name, Kernel kernel,
   BenchResult result;
   ctx.progress(name);
   result.launches.push_back({name, ctx.host().launch(tl::bind_kernel(name, kernel, args), options)});
-  const LaunchResult& launch = result.launches.back().result;
-  result.latency_ns = ns_from_ps(launch.latency());
-  result.verdict = bound_sentence(launch);
-  add_counters(launch, result);
+  describe(ctx.machine(), ctx.mode(), result.launches.back().result, result);
   return result;
 }
 

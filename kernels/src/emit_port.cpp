@@ -38,6 +38,7 @@ LaunchResult emit_launch(const MachineInfo& machine, const KernelProgram& progra
     stats.id = port.id();
     stats.dispatch = port.counts();
     stats.dispatch_ps = port.now();
+    stats.scratch_peak_bytes = port.scratch_peak_bytes();
     stats.done = port.now();
     result.end = std::max(result.end, stats.done);
     result.pes.push_back(stats);

@@ -1,3 +1,4 @@
+#include "attention_bench.h"
 #include "benches.h"
 
 #include <kb/tlm_if/errors.h>
@@ -55,6 +56,8 @@ class HeadlineBench : public Bench {
     table.columns = {
         "case",           "latency_ns", "bound_by", "bound_ratio", "commands_per_pe_max", "dispatch_cycles_max_pe",
         "dma_read_bytes", "rel_rmse",   "pass"};
+    ResultTable breakdown{"latency_breakdown_ns", {"case", "latency"}, {}};
+    breakdown.columns.insert(breakdown.columns.end(), attention::kPartNames.begin(), attention::kPartNames.end());
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const Bench& bench = *cases[i];
       ctx.progress(bench.name(), static_cast<double>(i) / static_cast<double>(cases.size()));
@@ -82,6 +85,11 @@ class HeadlineBench : public Bench {
       }
       table.rows.push_back({bench.name(), one.latency_ns, launch.bounds.bound_by, launch.bounds.ratio, commands, cycles,
                             static_cast<std::int64_t>(read_bytes), one.numerics.rel_rmse, one.numerics.pass});
+      if (ctx.mode() != Mode::emit && !launch.pes.empty()) {
+        std::vector<ResultValue> row{bench.name(), one.latency_ns};
+        for (const Ps part : attention::critical_pe(launch).split) row.emplace_back(ns_from_ps(part));
+        breakdown.rows.push_back(std::move(row));
+      }
       all.latency_ns += one.latency_ns;
       all.launches.push_back({bench.name(), launch});
       all.verdict += (all.verdict.empty() ? "" : "; ") + bench.name() + " " + one.verdict;
@@ -94,6 +102,7 @@ class HeadlineBench : public Bench {
       all.numerics.elements += one.numerics.elements;
     }
     all.tables.push_back(std::move(table));
+    if (!breakdown.rows.empty()) all.tables.push_back(std::move(breakdown));
     return all;
   }
 };

@@ -46,6 +46,7 @@ int run_cli(int argc, char** argv, const BenchRegistry& benches) {
   cli::add_replay(app, ctx);
   cli::add_sweep(app, ctx);
   cli::add_sweep_points(app, ctx);
+  cli::add_plot(app, ctx);
   cli::add_diff(app, ctx);
   cli::add_report(app, ctx);
   cli::add_selfcheck(app, ctx);

@@ -27,6 +27,7 @@ void add_probe(CLI::App& app, CliContext& ctx);
 void add_route(CLI::App& app, CliContext& ctx);
 void add_replay(CLI::App& app, CliContext& ctx);
 void add_sweep(CLI::App& app, CliContext& ctx);
+void add_plot(CLI::App& app, CliContext& ctx);
 void add_sweep_points(CLI::App& app, CliContext& ctx);
 void add_diff(CLI::App& app, CliContext& ctx);
 void add_report(CLI::App& app, CliContext& ctx);

@@ -49,6 +49,25 @@ const std::vector<MetricDefinition>& metric_definitions() {
       {"numerics.rel_rmse", "1", "root mean square error / root mean square of the reference"},
       {"numerics.tolerance", "1", "largest rel_rmse that passes"},
       {"numerics.pass", "-", "rel_rmse within tolerance, and no NaN or inf on either side"},
+      {"tables.latency_breakdown", "ns",
+       "attention: the latency of the PE that is done last, each instant counted once, for the first that applies of "
+       "reduction (its oldest unfinished command merges partial results of PEs or waits for them), gemm (the MAC array "
+       "works), math (the vector unit works), kv_dma (the DMA moves data, or a message of the ring is moved or waited "
+       "for), dispatch (the cpu issues a command) and idle (none of these: TCM accesses, scheduler overhead, waits); "
+       "the parts add up to latency_ns"},
+      {"critical_pe", "rank", "attention: the PE that is done last; on a tie the lowest rank"},
+      {"limited_by", "-", 
+       "attention: the part that is at work longest on that PE, in full also where others overlap it (in the breakdown "
+       "it counts only where none before it applies)"},
+      {"read_gbs_busiest_pe", "GB/s", "attention: bytes that the PE with most of them read / latency"},
+      {"read_share_of_slice", "1", "the same / the bandwidth of an HBM slice"},
+      {"stream_gbs_in_composites", "GB/s",
+       "attention: bytes that composites read tile by tile / the time of their streaming windows, first read issued to "
+       "last read complete, over all composites of all PEs"},
+      {"stream_share_of_slice", "1", "the same / the bandwidth of an HBM slice"},
+      {"scratch_peak_bytes", "bytes", "attention: most of the kernel's scratch arena in use at once, on any PE"},
+      {"commands_per_pe_max", "count", "attention: commands of the PE that issued most; commands_per_pe_min: fewest"},
+      {"queue_messages", "count", "attention: messages sent over the PE-to-PE queues, by reductions and rings"},
       {"op_log.records", "count", "records of op_log.jsonl"},
       {"op_log.hash", "-", "hash of its lines; `replay` refuses a log that has another"},
   };

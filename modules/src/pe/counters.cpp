@@ -49,11 +49,13 @@ void EngineAccount::serve(Ps start, Ps end, const TileToken& token, Cause last, 
     until_ = start;
   }
   busy(start, end);
+  if (split_ != nullptr) split_->busy(part_, start, end);
 }
 
 void EngineAccount::serve(Ps start, Ps end, Cause gap) {
   stall(start, gap);
   busy(start, end);
+  if (split_ != nullptr) split_->busy(part_, start, end);
 }
 
 void EngineAccount::stall(Ps until, Cause cause) {
@@ -74,16 +76,20 @@ void EngineAccount::begin(Ps at, const TileToken& token, Cause last, Cause upstr
   if (open_services_++ != 0) return;
   serve(at, at, token, last, upstream);
   begun_ = at;
+  if (split_ != nullptr) split_->begin(part_, at);
 }
 
 void EngineAccount::begin(Ps at, Cause gap) {
   if (open_services_++ != 0) return;
   stall(at, gap);
   begun_ = at;
+  if (split_ != nullptr) split_->begin(part_, at);
 }
 
 void EngineAccount::finish(Ps at) {
-  if (--open_services_ == 0) busy(begun_, at);
+  if (--open_services_ != 0) return;
+  busy(begun_, at);
+  if (split_ != nullptr) split_->end(part_, at);
 }
 
 EngineTime EngineAccount::close(Ps start, Ps end, const std::string& name) const {
@@ -104,6 +110,12 @@ void PeCounters::open(Ps start) {
   *this = PeCounters{};
   activations = kept;
   for (auto& a : accounts) a.open(start);
+  split.open(start);
+  account(EngineKind::cpu).report(split, LatencyPart::dispatch);
+  account(EngineKind::gemm).report(split, LatencyPart::gemm);
+  account(EngineKind::math).report(split, LatencyPart::math);
+  account(EngineKind::dma_read).report(split, LatencyPart::transfer);
+  account(EngineKind::dma_write).report(split, LatencyPart::transfer);
 }
 
 }  // namespace kb

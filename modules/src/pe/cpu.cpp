@@ -148,8 +148,8 @@ void Cpu::pause(Ps time) {
 
 void Cpu::spend(Ps time, EngineAccount& account) {
   const Ps begin = now_ps();
-  pause(time);
   account.serve(begin, begin + time, Cause::dispatch);
+  pause(time);
 }
 
 CommandId Cpu::issue(Command command) {
@@ -175,6 +175,7 @@ CommandId Cpu::issue(Command command) {
   issued_.push_back({cause_of(command), command.kind});
   ++in_queue_;
   ++unfinished_;
+  counters.split.issued(command.id);
   CommandSlip slip;
   slip.id = command.id;
   slip.ready = ready;
@@ -212,7 +213,10 @@ void Cpu::block(const char* why, CommandId id, Cause cause) {
     asleep_ = true;
     if (context_.env.activity != nullptr) context_.env.activity->end();
   }
+  const bool for_message = cause == Cause::operands_ipcq;
+  if (for_message) context_.counters.split.begin(LatencyPart::transfer, now_ps());
   sc_core::wait(answer_event_);
+  if (for_message) context_.counters.split.end(LatencyPart::transfer, now_ps());
   if (abandoned_) throw Abandoned{};
   blocked_ = Blocked{};
   context_.counters.account(EngineKind::cpu).stall(now_ps(), cause);

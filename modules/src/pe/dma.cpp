@@ -345,6 +345,18 @@ void Dma::end_jobs(Way& way, Ps now) {
   way.ending.erase(way.ending.begin(), way.ending.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
+void Dma::close(Stream& stream) {
+  if (stream.serial == 0) return;
+  ++counters().streams;
+  counters().stream_bytes += stream.bytes;
+  counters().stream_ps += stream.last - stream.first;
+  stream = Stream{};
+}
+
+void Dma::close_streams() {
+  for (Stream& stream : streams_) close(stream);
+}
+
 void Dma::end(Job& job, Ps now) {
   --ways_[job.way].engines[job.engine].held;
   if (job.way == kQueue) {
@@ -362,6 +374,18 @@ void Dma::end(Job& job, Ps now) {
   (read ? counters().dma_read_bytes : counters().dma_write_bytes) += job.bytes;
   const Ps path = job.request_at - job.issue + job.path;
   counters().serial_ps += path;
+  if (read && job.token != nullptr && job.token->in_loop) {
+    const CommandContext& command = *job.token->context;
+    if (streams_.size() <= command.slot) streams_.resize(command.slot + 1);
+    Stream& stream = streams_[command.slot];
+    if (stream.serial != command.serial) {
+      close(stream);
+      stream = {command.serial, 0, job.issue, job.end};
+    }
+    stream.bytes += job.bytes;
+    stream.first = std::min(stream.first, job.issue);
+    stream.last = std::max(stream.last, job.end);
+  }
   if (records()) {
     const OpName name = read ? OpName::dma_read : OpName::dma_write;
     OpRecord r = job.token != nullptr ? records().of(*job.token, OpKind::memory, name, job.from, job.issue, job.end)

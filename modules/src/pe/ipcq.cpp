@@ -143,6 +143,9 @@ void Ipcq::decide(Ps now, std::uint64_t delta) {
   for (; settled != 0; --settled) underway(false);
   if (next != kNever) wake_at(next, now);
 
+  const bool worked = doing_ == Doing::working, works = working_ != 0;
+  if (works && !worked) counters().split.begin(LatencyPart::transfer, now);
+  if (worked && !works) counters().split.end(LatencyPart::transfer, now);
   doing_ = Doing::nothing;
   if (working_ != 0) {
     doing_ = Doing::working;

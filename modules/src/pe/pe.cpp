@@ -155,6 +155,7 @@ const std::vector<std::string>& Pe::component_names() {
 }
 
 void Pe::prepare_launch(const std::vector<QueueEnd>& queues) {
+  impl_->dma->close_streams();
   impl_->counters.open(now_ps());
   impl_->tcm->port().invalidate_dmi();
   impl_->ipcq->install(queues);
@@ -171,6 +172,7 @@ Ps Pe::finish_time() const { return impl_->cpu->finish_time(); }
 PeStats Pe::stats(Ps start, Ps end) const {
   const PeCounters& c = impl_->counters;
   impl_->ipcq->check_empty();
+  impl_->dma->close_streams();
   PeStats s;
   s.id = impl_->env.id;
   s.start = start;
@@ -193,6 +195,11 @@ PeStats Pe::stats(Ps start, Ps end) const {
   s.tile_stages = c.tile_stages;
   s.must_read_bytes = c.must_read_bytes;
   s.must_write_bytes = c.must_write_bytes;
+  s.streams = c.streams;
+  s.stream_bytes = c.stream_bytes;
+  s.stream_ps = c.stream_ps;
+  s.scratch_peak_bytes = c.scratch_peak_bytes;
+  s.split = c.split.close(start, end);
   s.serial_ps = c.serial_ps;
   s.compute_ps = std::max(c.gemm_ps, c.math_ps);
   s.dispatch_ps = c.dispatch_ps;

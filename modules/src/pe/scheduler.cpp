@@ -347,6 +347,7 @@ void Scheduler::complete(Entry& e, Ps now) {
     r.command = e.context->plan.command_ptr();
     records().emit(std::move(r));
   }
+  counters().split.completed(e.id);
   answer(e.id, CommandPhase::completed);
   for (const Dependent& d : e.dependents) {
     Entry& later = entry(d.slot);

@@ -35,6 +35,18 @@ struct CausalWindow {
   std::int64_t col_stride = 1;
 };
 
+/// While it lives, the commands of its PE count as a reduction where latency is split (LatencyPart).
+class [[nodiscard]] ReductionPhase {
+ public:
+  explicit ReductionPhase(PePort& pe) : pe_(pe) { pe_.enter(KernelPhase::reduction); }
+  ~ReductionPhase() { pe_.enter(KernelPhase::compute); }
+  ReductionPhase(const ReductionPhase&) = delete;
+  ReductionPhase& operator=(const ReductionPhase&) = delete;
+
+ private:
+  PePort& pe_;
+};
+
 /// One kernel's view of its PE, alive while the kernel runs.
 ///
 /// Calls issue commands and return handles at once; the scheduler keeps commands in order where their addresses
@@ -161,6 +173,9 @@ class Context {
   Handle recv_async(Direction direction, const Shape& shape, DType dtype, const Dest& dest = {});
   /// Diagnostic: as recv, but the slot read is not charged.
   Handle recv_no_consume(Direction direction, const Shape& shape, DType dtype, const Dest& dest = {});
+
+  /// What is issued until the returned object dies merges partial results of PEs: for the split of the latency.
+  ReductionPhase reduction_phase() { return ReductionPhase(pe_); }
 
   /// Explicit cpu work in cycles; outside the dispatch cost model.
   void cpu_overhead(double cycles) { pe_.spend_cycles(cycles); }

@@ -32,6 +32,8 @@ class EmitPort : public PePort {
   /// Limits the directions that have a peer.
   void set_peers(const std::bitset<kDirections>& peers) { peers_ = peers; }
   const DispatchCounts& counts() const { return counts_; }
+  void used_scratch(std::uint64_t bytes) override { scratch_peak_bytes_ = bytes; }
+  std::uint64_t scratch_peak_bytes() const { return scratch_peak_bytes_; }
 
   /// Called with each command when set.
   std::function<void(const Command&)> on_issue;
@@ -43,6 +45,7 @@ class EmitPort : public PePort {
   std::string name_;
   CommandId last_ = 0;
   DispatchCounts counts_;
+  std::uint64_t scratch_peak_bytes_ = 0;
   std::bitset<kDirections> peers_;
 };
 

@@ -23,6 +23,7 @@ class BoundKernel : public KernelProgram {
   void run(PePort& pe) const override {
     Context context(pe, recipes_);
     std::apply([&](const Args&... args) { fn_(context, args...); }, args_);
+    pe.used_scratch(context.scratch().high_water());
   }
 
  private:

@@ -5,9 +5,13 @@
 #include <kb/tlm_if/machine_info.h>
 #include <kb/tlm_if/units.h>
 
+#include <cstdint>
 #include <string>
 
 namespace kb {
+
+/// What a kernel is doing, for the split of its latency.
+enum class KernelPhase : std::uint8_t { compute, reduction };
 
 /// What the cpu of a PE offers to the kernel on it. All calls are made from the kernel's thread.
 /// In emit mode a port without engines stands behind it: commands are counted and done at once.
@@ -30,6 +34,10 @@ class PePort {
   /// Explicit cpu work; bypasses the cost model.
   virtual void spend_cycles(double cycles) = 0;
   virtual Ps now() const = 0;
+  /// Commands issued from now on belong to `phase`. Takes no time.
+  virtual void enter(KernelPhase) {}
+  /// Most bytes of scratch that the kernel had in use at once. Told when it returns.
+  virtual void used_scratch(std::uint64_t) {}
 
   /// Whether `direction` has been installed for this launch.
   virtual bool has_peer(Direction direction) const = 0;

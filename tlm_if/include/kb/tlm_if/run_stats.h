@@ -5,6 +5,8 @@
 #include <kb/tlm_if/cost_model.h>
 #include <kb/tlm_if/machine_info.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,6 +17,20 @@ namespace kb {
 enum class EngineKind : std::uint8_t { cpu, scheduler, dma_read, dma_write, fetch, store, gemm, math, tcm_read, tcm_write, ipcq };
 inline constexpr std::size_t kEngineKinds = 11;
 const char* name_of(EngineKind k);
+
+/// What a PE's time is split into, in the order in which they count: an instant belongs to the first that applies.
+enum class LatencyPart : std::uint8_t {
+  reduction,  // the oldest unfinished command merges partial results of PEs or waits for them; else
+  gemm,       // the MAC array works
+  math,       // the vector unit works
+  transfer,   // the DMA moves data, or a message is moved or waited for
+  dispatch,   // the cpu issues a command
+  idle,       // none of these: TCM accesses, scheduler overhead, waits
+};
+inline constexpr std::size_t kLatencyParts = 6;
+const char* name_of(LatencyPart p);
+/// By LatencyPart.
+using LatencySplit = std::array<Ps, kLatencyParts>;
 
 /// One PE over one launch.
 struct PeStats {
@@ -31,6 +47,11 @@ struct PeStats {
   std::uint64_t tcm_read_bytes = 0, tcm_write_bytes = 0;
   std::uint64_t tile_stages = 0;
   std::uint64_t must_read_bytes = 0, must_write_bytes = 0;  // what any plan of its commands must move
+  std::uint64_t streams = 0;       // composites that streamed an operand from memory
+  std::uint64_t stream_bytes = 0;  // what they read
+  Ps stream_ps = 0;                // sum over them, first read issued to last read complete
+  std::uint64_t scratch_peak_bytes = 0;  // most of the kernel's arena in use at once
+  LatencySplit split{};            // adds up to the launch's kernel time
   Ps serial_ps = 0;    // dispatch + overheads + path latencies + uncontended stage times
   Ps compute_ps = 0;   // larger of MAC-array time and vector time
   Ps dispatch_ps = 0;

@@ -2,6 +2,7 @@
 // writes its own fields only; nothing of the model reads them.
 #pragma once
 
+#include <kb/modules/pe/latency_split.h>
 #include <kb/tlm_if/protocol.h>
 #include <kb/tlm_if/run_stats.h>
 
@@ -18,6 +19,11 @@ class EngineAccount {
  public:
   /// Empties the account; times before `start` do not count.
   void open(Ps start);
+  /// Tells `split` of services from now on.
+  void report(LatencySplitter& split, LatencyPart part) {
+    split_ = &split;
+    part_ = part;
+  }
 
   /// The engine served `token` over [start, end]. The gap before is explained by the token's trail, and what
   /// the trail leaves open by `last`. `upstream` replaces the cause of a loop token's wait to be fed: for
@@ -51,6 +57,8 @@ class EngineAccount {
   Ps until_ = 0;  // accounted up to here
   Ps begun_ = 0;  // overlapping services: start of the first
   std::uint32_t open_services_ = 0;
+  LatencySplitter* split_ = nullptr;
+  LatencyPart part_ = LatencyPart::idle;
 };
 
 struct PeCounters {
@@ -62,6 +70,10 @@ struct PeCounters {
   std::uint64_t tcm_read_bytes = 0, tcm_write_bytes = 0;
   std::uint64_t tile_stages = 0;
   std::uint64_t must_read_bytes = 0, must_write_bytes = 0;
+  std::uint64_t streams = 0, stream_bytes = 0;
+  Ps stream_ps = 0;
+  std::uint64_t scratch_peak_bytes = 0;
+  LatencySplitter split;
   Ps serial_ps = 0, gemm_ps = 0, math_ps = 0, dispatch_ps = 0;
   std::uint64_t activations = 0;  // of the PE's processes
 

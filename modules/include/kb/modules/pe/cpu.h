@@ -51,6 +51,8 @@ class Cpu : public sc_core::sc_module,
   bool done(CommandId id) const override;
   void spend_cycles(double cycles) override;
   Ps now() const override { return now_ps(); }
+  void enter(KernelPhase phase) override { context_.counters.split.enter(phase); }
+  void used_scratch(std::uint64_t bytes) override { context_.counters.scratch_peak_bytes = bytes; }
   bool has_peer(Direction direction) const override { return (peers_ >> static_cast<int>(direction) & 1u) != 0; }
 
  protected:

@@ -40,6 +40,8 @@ class Dma : public TokenEngine,
 
   /// Transfers without a command, all waiting at the engines from `start` on (Host::run_transfers).
   void start_direct(const std::vector<Host::DirectTransfer>& transfers, Ps start);
+  /// Adds the streams of composites that have ended to the counters.
+  void close_streams();
   bool direct_done() const { return direct_left_ == 0; }
   const sc_core::sc_event& direct_done_event() const { return direct_done_; }
   Ps first_direct_issue() const { return first_issue_; }
@@ -87,6 +89,12 @@ class Dma : public TokenEngine,
     Job* job = nullptr;              // null: posted, and has left
     bool posted = false;
   };
+  /// The reads of one composite's tile loop.
+  struct Stream {
+    std::uint64_t serial = 0;  // of the command; 0: none
+    std::uint64_t bytes = 0;
+    Ps first = 0, last = 0;
+  };
   struct Engine {
     Ps port_free = 0;                // end of the last issue
     std::uint32_t held = 0;          // transfers
@@ -121,6 +129,7 @@ class Dma : public TokenEngine,
   void ended(Piece& piece, Ps at);
   void end_jobs(Way& way, Ps now);
   void end(Job& job, Ps now);
+  void close(Stream& stream);
 
   std::array<Way, kWays> ways_;
   Inbox<TileToken*> tokens_;
@@ -135,6 +144,7 @@ class Dma : public TokenEngine,
   std::vector<std::unique_ptr<Piece>> pieces_;  // in use first
   std::size_t open_pieces_ = 0;
   ObjectPool<Job> jobs_;
+  std::vector<Stream> streams_;        // per slot of the scheduler's window: the last command that streamed
   std::uint64_t serial_ = 0;
   std::uint64_t direct_order_ = 0;
   std::uint64_t direct_left_ = 0;
