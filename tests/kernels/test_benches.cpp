@@ -10,6 +10,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -173,6 +174,59 @@ BOOST_AUTO_TEST_CASE(tiled_variants_stay_in_scratch_at_any_length) {
   for (const std::string variant : {"primitive", "opt2", "hybrid"})
     for (const std::string layout : {"sd", "ds"})
       run("gqa-decode-long", {{"variant", variant}, {"S_kv", "262144"}, {"k_layout", layout}});
+}
+
+// What a kernel holds in scratch at once, read from the launch.
+std::uint64_t scratch_peak(const std::string& variant, const std::string& s, const Settings& more = {}) {
+  Settings settings = more;
+  settings["variant"] = variant;
+  settings["S_kv"] = s;
+  const Run r = run("gqa-decode-long", settings);
+  std::uint64_t peak = 0;
+  for (const auto& pe : r.result.launches.at(0).result.pes) peak = std::max(peak, pe.scratch_peak_bytes);
+  return peak;
+}
+
+// From three tiles on (two score buffers or pairs of K and V tiles in use, and the tile in hand) a tiled variant needs
+// no more, however long the context; a chunked one grows until its chunk is full and never beyond 1 MiB.
+BOOST_AUTO_TEST_CASE(scratch_peaks) {
+  for (const std::string variant : {"primitive", "opt2", "hybrid"}) {
+    const std::uint64_t tiled = scratch_peak(variant, "192");
+    BOOST_TEST(tiled > 0u);
+    BOOST_TEST(tiled < 200'000u);
+    for (const char* s : {"4097", "65537", "262144"}) BOOST_TEST(scratch_peak(variant, s) == tiled, variant << " " << s);
+    // The reduction's buffers are the head's own.
+    BOOST_TEST(scratch_peak(variant, "1048576", {{"C", "8"}, {"P", "8"}, {"H_kv", "2"}}) <= 1u << 20);
+  }
+  for (const std::string variant : {"composite", "composite_extended"}) {
+    // 8 rows: scores f32 and P f16, 48 B a token, and less than 64 KiB of state, queries and merge.
+    for (const std::int64_t s : {4096, 16384}) {
+      const std::uint64_t peak = scratch_peak(variant, std::to_string(s));
+      BOOST_TEST(peak >= static_cast<std::uint64_t>(48 * s));
+      BOOST_TEST(peak <= static_cast<std::uint64_t>(48 * s) + 65536);
+    }
+    for (const char* s : {"16385", "65537", "1048576"})
+      for (const char* dtype : {"f16", "f32"})
+        BOOST_TEST(scratch_peak(variant, s, {{"dtype", dtype}}) <= 1u << 20, variant << " " << s);
+  }
+}
+
+// Commands per PE and KV head (spec 6.2) of a whole decode on one PE, for L tokens: three fills, Q's load, the tiles or
+// chunks, and at the end max, div and the store.
+BOOST_AUTO_TEST_CASE(commands_of_a_decode) {
+  const auto commands = [](const std::string& variant, std::int64_t s) {
+    const Run r = run("gqa-decode-long", {{"variant", variant}, {"S_kv", std::to_string(s)}, {"H_kv", "3"}});
+    BOOST_TEST(r.total(0) % 3 == 0u);
+    return static_cast<std::int64_t>(r.total(0) / 3);
+  };
+  for (const std::int64_t s : {1, 63, 64, 65, 1000, 4097, 65537}) {
+    const std::int64_t tiles = (s + 63) / 64, chunks = (s + 16383) / 16384, ends = 3 + 1 + 3;
+    BOOST_TEST(commands("primitive", s) == ends + 17 * tiles);
+    BOOST_TEST(commands("opt2", s) == ends + 2 * tiles);
+    BOOST_TEST(commands("hybrid", s) == ends + 10 * tiles);
+    BOOST_TEST(commands("composite", s) == ends + 10 * chunks);
+    BOOST_TEST(commands("composite_extended", s) == ends + 2 * chunks);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(reductions_send_three_messages_per_edge_and_head) {
