@@ -93,7 +93,7 @@ wrong=0
 if [ "$part" != long ]; then
   results=$(mktemp)
   trap 'rm -f "$results"' EXIT
-  list | xargs -P "$jobs" -I{} bash -c 'run_one $1' _ {} | tee "$results" | grep -v '^ok$' || true
+  list | xargs -P "$jobs" -I{} bash -c 'run_one $1' _ {} | tee "$results" | grep --line-buffered -v '^ok$' || true
   wrong=$(grep -c '^WRONG' "$results" || true)
   echo "$(grep -c '^ok$' "$results" || true) runs right, $wrong wrong"
 fi
