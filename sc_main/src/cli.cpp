@@ -5,10 +5,11 @@
 #include <kb/platform/version.h>
 #include <kb/tlm_if/text.h>
 
+#include <fmt/format.h>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <fmt/format.h>
 
 namespace kb {
 
@@ -20,6 +21,21 @@ std::string unknown_command(int argc, char** argv, const std::vector<std::string
   for (const auto& n : names)
     if (n == argv[1]) return {};
   return argv[1];
+}
+
+/// The first long option that the command does not have, with the nearest that it has: "--topologi" and "--topology".
+std::pair<std::string, std::string> unknown_option(int argc, char** argv, const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const auto* o : command.get_options([](const CLI::Option*) { return true; }))
+    for (const auto& n : o->get_lnames()) names.push_back("--" + n);
+  for (int i = 2; i < argc; ++i) {
+    const std::string word(argv[i]);
+    const std::string name = word.substr(0, word.find('='));
+    if (name == "--") break;  // what follows is no option
+    if (name.rfind("--", 0) == 0 && std::find(names.begin(), names.end(), name) == names.end())
+      return {name, nearest_name(name, names)};
+  }
+  return {};
 }
 
 }  // namespace
@@ -60,6 +76,13 @@ int run_cli(int argc, char** argv, const BenchRegistry& benches) {
     fmt::print(stderr, "kernbench: found command '{}'; did you mean '{}'? (kernbench --help lists all)\n", word,
                nearest_name(word, names));
     return static_cast<int>(ExitCode::bad_input);
+  }
+  if (argc > 1 && argv[1][0] != '-') {
+    if (const auto [found, nearest] = unknown_option(argc, argv, *app.get_subcommand(argv[1])); !found.empty()) {
+      fmt::print(stderr, "kernbench {}: found option '{}'; did you mean '{}'? (kernbench {} --help lists all)\n",
+                 argv[1], found, nearest, argv[1]);
+      return static_cast<int>(ExitCode::bad_input);
+    }
   }
 
   try {

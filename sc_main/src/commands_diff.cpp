@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "critical_path.h"
 #include "files.h"
 #include "run_files.h"
 
@@ -213,14 +214,18 @@ void print_setup(const RunFiles& a, const RunFiles& b) {
   for (const auto& f : fields) fmt::print("  {}: {} in A, {} in B\n", f[0], f[1], f[2]);
 }
 
-/// Every engine's account as parts of the latency: shares of its time over all PEs, times the latency. They add up to
-/// the latency of each run, so their differences add up to the difference of the latencies.
-void print_accounts(const Json& a, const Json& b) {
+void print_latencies(const Json& a, const Json& b) {
   const double latency_a = a.value("latency_ns", 0.0), latency_b = b.value("latency_ns", 0.0);
   fmt::print("\nlatency  A {} ns, B {} ns, difference {}{} ns", grouped(latency_a), grouped(latency_b),
              latency_b > latency_a ? "+" : "", grouped(latency_b - latency_a));
   if (latency_a > 0) fmt::print(" ({:+.2f} %)", 100 * (latency_b / latency_a - 1));
   fmt::print("\n");
+}
+
+/// Every engine's account as parts of the latency: shares of its time over all PEs, times the latency. They add up to
+/// the latency of each run, so their differences add up to the difference of the latencies.
+void print_accounts(const Json& a, const Json& b) {
+  const double latency_a = a.value("latency_ns", 0.0), latency_b = b.value("latency_ns", 0.0);
   const auto accounts_a = engine_accounts(a), accounts_b = engine_accounts(b);
   std::vector<std::string> engines;
   for (const auto* list : {&accounts_a, &accounts_b})
@@ -275,6 +280,62 @@ void print_accounts(const Json& a, const Json& b) {
   }
 }
 
+/// What the critical path of each run is made of. Its parts add up to the latency of the run, so their differences add
+/// up to the difference of the latencies.
+void print_paths(const RunFiles& a, const RunFiles& b) {
+  const CriticalPath path_a = critical_path(a.op_log), path_b = critical_path(b.op_log);
+  if (path_a.too_long || path_b.too_long) {
+    fmt::print("\nno critical paths: an op log has too many operations\n");
+    return;
+  }
+  if (path_a.steps.empty() && path_b.steps.empty()) return;
+  struct Line {
+    std::string name;
+    Ps a = 0, b = 0;
+    std::vector<Line> kinds;  // of commands; empty for operations of one kind
+    Ps change() const { return std::abs(b - a); }
+  };
+  const auto line_of = [](std::vector<Line>& lines, const std::string& name) -> Line& {
+    const auto at = std::find_if(lines.begin(), lines.end(), [&](const Line& l) { return l.name == name; });
+    return at != lines.end() ? *at : lines.emplace_back(Line{name, 0, 0, {}});
+  };
+  std::vector<Line> lines;
+  Line latency{"= latency",
+               std::llround(a.summary.value("latency_ns", 0.0) * 1000),
+               std::llround(b.summary.value("latency_ns", 0.0) * 1000),
+               {}};
+  // What a bench counts in its latency beside its launches.
+  Line rest{"outside the launches", latency.a, latency.b, {}};
+  const auto collect = [&](const CriticalPath& path, Ps Line::*side) {
+    for (const auto& p : parts_of(path)) {
+      Line& operation = line_of(lines, p.what);
+      operation.*side += p.time;
+      rest.*side -= p.time;
+      line_of(operation.kinds, p.command_kind).*side += p.time;
+    }
+  };
+  collect(path_a, &Line::a);
+  collect(path_b, &Line::b);
+  const auto by_change = [](const Line& p, const Line& q) { return p.change() > q.change(); };
+  std::stable_sort(lines.begin(), lines.end(), by_change);
+  if (rest.a != 0 || rest.b != 0) lines.push_back(rest);
+  lines.push_back(latency);
+  fmt::print(
+      "\nwhat the latency was made of: the chain of operations that ended last, by operation and kind of command\n");
+  fmt::print("  {:<30}{:>18}{:>18}{:>18}\n", "operation", "A ns", "B ns", "difference ns");
+  const auto row = [](const std::string& name, const Line& l) {
+    fmt::print("  {:<30}{:>18}{:>18}{:>18}\n", name, grouped(ns_from_ps(l.a)), grouped(ns_from_ps(l.b)),
+               grouped(ns_from_ps(l.b - l.a)));
+  };
+  for (auto& l : lines) {
+    const bool one = l.kinds.size() == 1 && (l.kinds[0].name.empty() || l.kinds[0].name == l.name);
+    row(l.kinds.size() == 1 && !one ? fmt::format("{} of {}", l.name, l.kinds[0].name) : l.name, l);
+    if (l.kinds.size() < 2) continue;
+    std::stable_sort(l.kinds.begin(), l.kinds.end(), by_change);
+    for (const auto& k : l.kinds) row("  of " + (k.name.empty() ? "no command" : k.name), k);
+  }
+}
+
 /// All numbers below some groups of the summaries that are not the same.
 void print_counters(const Json& a, const Json& b) {
   std::vector<std::array<std::string, 3>> fields;
@@ -315,6 +376,8 @@ bool diff(const std::string& path_a, const std::string& path_b) {
                                  path_a, path_b));
   if (summaries && comparable(a.summary) != comparable(b.summary)) {
     same = false;
+    print_latencies(a.summary, b.summary);
+    if (log_a != nullptr) print_paths(a, b);
     print_accounts(a.summary, b.summary);
     print_counters(a.summary, b.summary);
   } else if (summaries) {

@@ -155,7 +155,13 @@ void add_run(CLI::App& app, CliContext& ctx) {
   sub->add_option("--input", o->inputs, "NAME=FILE.npy: an input tensor instead of a random one");
   sub->add_flag("--dump", o->spec.dump, "write every input and output to DIR/tensors");
   sub->add_flag("--json", o->json, "print summary.json instead of the table");
-  sub->footer("Example: kernbench run --topology topologies/one_pe.yaml --bench gemm --set bench.K=4096 --set pe.dma.outstanding=4");
+  sub->footer(
+      "Examples:\n"
+      "  kernbench run --topology topologies/one_pe.yaml --bench gemm --set bench.K=4096 --set pe.dma.outstanding=4\n"
+      "  kernbench run --topology topologies/one_pe.yaml --bench gqa-decode-long --mode data --dump --out out\n"
+      "  kernbench run --topology topologies/eight_cubes.yaml --bench gqa-decode-long --set bench.C=8 --set bench.P=8 "
+      "--out out --trace vcd --trace-scope '*.cube0.pe0.*' --trace-window 0:2000\n"
+      "  kernbench run --topology topologies/default.yaml --bench allreduce --set bench.world=256 --mode emit");
   sub->callback([o, &ctx] {
     const RunSpec spec = finish(*o);
     ProgressLine line;
@@ -171,6 +177,7 @@ void add_replay(CLI::App& app, CliContext& ctx) {
   auto* sub = app.add_subcommand("replay", "Recompute the data pass of a saved run (made with --mode data --dump --out DIR)");
   auto dir = std::make_shared<std::string>();
   sub->add_option("DIR", *dir, "output directory of the run")->required();
+  sub->footer("Example: kernbench replay out");
   sub->callback([dir, &ctx] {
     const RunOutcome r = replay_session(*dir, ctx.benches);
     show(r, false);

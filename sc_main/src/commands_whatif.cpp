@@ -99,28 +99,28 @@ std::vector<Remedy> remedies(const SystemConfig& c) {
   return list;
 }
 
-/// What each engine contributed to the chain, largest first.
-void print_path(const std::vector<PathStep>& path, double latency_ns) {
-  if (path.empty()) return;
+/// What each engine and kind of command contributed to the chain, largest first.
+void print_path(const CriticalPath& path, double latency_ns) {
+  if (path.too_long) fmt::print("\nno critical path: the op log has too many operations\n");
+  if (path.steps.empty()) return;
   struct Sum {
     Ps time = 0;
     std::size_t steps = 0;
+    void add(const PathPart& p) {
+      time += p.time;
+      steps += p.steps;
+    }
   };
-  std::map<std::string, Sum> engines, kinds, commands;
+  std::map<std::string, Sum> whats, kinds, commands;
   Ps total = 0;
-  for (const auto& s : path) {
-    total += s.length();
-    Sum& e = engines[s.engine];
-    e.time += s.length();
-    ++e.steps;
-    if (s.command < 0) continue;
-    Sum& k = kinds[s.command_kind];
-    k.time += s.length();
-    ++k.steps;
-    Sum& c = commands[fmt::format("{} command {} ({})", s.pe, s.command, s.command_kind)];
-    c.time += s.length();
-    ++c.steps;
+  for (const auto& p : parts_of(path)) {
+    total += p.time;
+    whats[p.what].add(p);
+    if (!p.command_kind.empty()) kinds[p.command_kind].add(p);
   }
+  for (const auto& s : path.steps)
+    if (s.command >= 0)
+      commands[fmt::format("{} command {} ({})", s.pe, s.command, s.command_kind)].add({"", "", s.length(), 1});
   const auto show = [total](const std::map<std::string, Sum>& sums, std::size_t limit) {
     std::vector<std::pair<std::string, Sum>> order(sums.begin(), sums.end());
     std::stable_sort(order.begin(), order.end(),
@@ -130,9 +130,9 @@ void print_path(const std::vector<PathStep>& path, double latency_ns) {
                  100.0 * static_cast<double>(order[i].second.time) / static_cast<double>(total), order[i].second.steps);
     if (order.size() > limit) fmt::print("  and {} more\n", order.size() - limit);
   };
-  fmt::print("\ncritical path: {} ns in {} steps (latency {} ns)\n", grouped(ns_from_ps(total)), path.size(),
+  fmt::print("\ncritical path: {} ns in {} steps (latency {} ns)\n", grouped(ns_from_ps(total)), path.steps.size(),
              grouped(latency_ns));
-  show(engines, engines.size());
+  show(whats, whats.size());
   fmt::print("by kind of command\n");
   show(kinds, kinds.size());
   fmt::print("by command\n");

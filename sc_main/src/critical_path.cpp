@@ -3,22 +3,29 @@
 #include <kb/traces/op_log_reader.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
-#include <tuple>
 #include <unordered_map>
 
 namespace kb::cli {
 
 namespace {
 
+constexpr std::size_t kMaxOps = 5'000'000;
+
 struct Op {
-  Ps start = 0, end = 0, ready = -1;
-  std::uint32_t component = 0, pe = kNoPe;
+  Ps start = 0, end = 0, path = 0;
   std::int64_t command = -1;
+  std::int64_t send = -1;  // of a slot write: place of the send of its message
+  std::uint32_t component = 0, pe = kNoPe;
   std::int32_t m = -1, n = -1, k = -1;
   OpName name = OpName::command;
   CommandKind kind = CommandKind::math;
-  std::int64_t send = -1;  // of a receive: place of the send of its message
+};
+
+/// The kernel time of a launch.
+struct Span {
+  Ps start = 0, end = 0;
 };
 
 /// What an engine of a PE did. Memories answer inside the transfers of the DMA; completions cover whole commands.
@@ -33,54 +40,89 @@ bool followed(const OpRecord& r) {
   }
 }
 
+/// Sends of one queue whose slot writes are still to come.
+struct Sends {
+  struct Send {
+    std::int64_t place = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::deque<Send> waiting;
+
+  /// The send that a slot write belongs to: slots are written in the order of the sends, a send may take several.
+  std::int64_t write(std::uint64_t bytes) {
+    if (waiting.empty()) return -1;
+    Send& s = waiting.front();
+    const std::int64_t place = s.place;
+    s.bytes -= std::min(bytes, s.bytes);
+    if (s.bytes == 0) waiting.pop_front();
+    return place;
+  }
+};
+
 class Walk {
  public:
   explicit Walk(const std::string& path) : reader_(path) { load(); }
 
-  std::vector<PathStep> steps() {
-    std::vector<PathStep> path;
-    if (ops_.empty()) return path;
-    std::size_t at = 0;
-    for (std::size_t i = 0; i < ops_.size(); ++i)
-      if (ops_[i].end >= ops_[at].end) at = i;
-    Ps until = ops_[at].end;
-    while (true) {
-      const Op& op = ops_[at];
-      std::size_t before = 0;
-      // A receive lasts while its message is on the way: the sender decides when it can end.
-      if (op.send >= 0 && ops_[static_cast<std::size_t>(op.send)].end > op.start &&
-          ops_[static_cast<std::size_t>(op.send)].end <= until && static_cast<std::size_t>(op.send) != at) {
-        before = static_cast<std::size_t>(op.send);
-        add(path, op, ops_[before].end, until);
-        until = ops_[before].end;
-        at = before;
-        continue;
-      }
-      add(path, op, std::min(op.start, until), until);
-      until = std::min(op.start, until);
-      if (!predecessor(at, before)) break;
-      if (ops_[before].end < until) gap(path, op, ops_[before].end, until);
-      until = ops_[before].end;
-      at = before;
-    }
-    if (until > begin_) gap(path, ops_[at], begin_, until);
-    std::reverse(path.begin(), path.end());
+  CriticalPath path() {
+    CriticalPath path;
+    path.too_long = too_long_;
+    if (too_long_ || ops_.empty()) return path;
+    for (auto span = spans_.rbegin(); span != spans_.rend(); ++span) walk(*span, path.steps);
+    std::reverse(path.steps.begin(), path.steps.end());
     return path;
   }
 
  private:
+  /// The chain of one launch, backwards.
+  void walk(const Span& span, std::vector<PathStep>& path) const {
+    const auto after =
+        std::upper_bound(ops_.begin(), ops_.end(), span.end, [](Ps t, const Op& op) { return t < op.end; });
+    if (after == ops_.begin()) return;
+    std::size_t at = static_cast<std::size_t>(after - ops_.begin()) - 1;
+    Ps until = span.end;
+    if (ops_[at].end <= span.start) return;
+    if (ops_[at].end < until) gap(path, "wait", ops_[at], ops_[at].end, until);
+    until = ops_[at].end;
+    while (true) {
+      const Op& op = ops_[at];
+      const Ps start = std::max(span.start, std::min(op.start, until));
+      add(path, op, start, until);
+      until = start;
+      std::size_t before = 0;
+      if (until <= span.start) return;
+      const bool found = predecessor(at, before) && ops_[before].end > span.start;
+      const Ps from = found ? std::min(until, ops_[before].end) : span.start;
+      if (from < until) gap(path, reason(op), op, from, until);
+      if (!found) return;
+      until = from;
+      at = before;
+    }
+  }
+
   void load() {
-    std::map<std::tuple<std::uint32_t, Direction, std::uint64_t>, std::int64_t>
-        sends;  // receiver, its direction, message
+    std::map<std::pair<std::uint32_t, Direction>, Sends> sends;  // by receiver and its direction
     OpRecord r;
-    bool any = false;
+    Span all{-1, 0};
+    bool done = true;
     while (reader_.next(r)) {
-      if (r.name == OpName::launch) launches_.push_back(r.t_end);
+      if (r.name == OpName::launch) {
+        // The launches of a run follow one another.
+        if (done) spans_.push_back({r.t_end, r.t_end});
+        done = false;
+      }
+      if (r.name == OpName::launch_done && !spans_.empty()) {
+        spans_.back().end = std::max(spans_.back().end, r.t_end);
+        done = true;
+      }
       if (!followed(r)) continue;
+      if (ops_.size() == kMaxOps) {
+        too_long_ = true;
+        return;
+      }
       Op op;
       op.start = r.t_start;
       op.end = r.t_end;
-      op.ready = r.t_ready;
+      op.path = r.path_ps;
       op.component = r.component;
       op.pe = r.pe;
       op.name = r.name;
@@ -92,17 +134,17 @@ class Walk {
       op.n = r.tile_n;
       op.k = r.tile_k;
       const auto index = static_cast<std::int64_t>(ops_.size());
-      if (r.name == OpName::send) sends[{r.peer, r.arrives, r.message}] = index;
-      if (r.name == OpName::recv)
-        if (const auto s = sends.find({r.pe, r.arrives, r.message}); s != sends.end()) op.send = s->second;
-      if (!any || r.t_start < begin_) begin_ = r.t_start;
-      any = true;
+      if (r.name == OpName::send) sends[{r.peer, r.arrives}].waiting.push_back({index, r.bytes});
+      if (r.name == OpName::slot_write) op.send = sends[{r.peer, r.arrives}].write(r.bytes);
+      if (all.start < 0 || r.t_start < all.start) all.start = r.t_start;
+      all.end = std::max(all.end, r.t_end);
       by_pe_[r.pe].push_back(static_cast<std::size_t>(index));
       by_component_[r.component].push_back(static_cast<std::size_t>(index));
       ops_.push_back(op);
     }
-    // The common start of the first launch lies before the first operation by the dispatch of its command.
-    if (!launches_.empty() && launches_.front() < begin_) begin_ = launches_.front();
+    // Transfers that were started at the engines directly have no launch; a run that was cut short has no end.
+    if (spans_.empty()) spans_.push_back(all);
+    if (!done) spans_.back().end = std::max(spans_.back().start, all.end);
   }
 
   /// How closely `op` follows on `before`, for operations that end at the same time.
@@ -116,6 +158,10 @@ class Walk {
 
   bool predecessor(std::size_t at, std::size_t& found) const {
     const Op& op = ops_[at];
+    if (op.send >= 0 && ops_[static_cast<std::size_t>(op.send)].end <= op.start) {
+      found = static_cast<std::size_t>(op.send);
+      return true;
+    }
     bool any = false;
     const auto consider = [&](const std::vector<std::size_t>& list) {
       // The list is in the order of the log, by t_end.
@@ -139,42 +185,61 @@ class Walk {
     return any;
   }
 
-  PathStep step_of(const Op& op, Ps start, Ps end) const {
+  /// What the time before an operation was that no operation covers.
+  static const char* reason(const Op& op) {
+    if (op.name == OpName::command) return "dispatch";
+    return op.send >= 0 ? "in flight" : "wait";
+  }
+
+  PathStep step_of(const char* what, const Op& op, Ps start, Ps end) const {
     PathStep s;
     s.start = start;
     s.end = end;
+    s.what = what;
     const std::string component = reader_.components().name(op.component);
-    const auto dot = component.rfind('.');
-    s.pe = component.substr(0, dot);
+    s.pe = component.substr(0, component.rfind('.'));
     if (s.pe.rfind("tray.", 0) == 0) s.pe.erase(0, 5);
-    s.engine = dot == std::string::npos ? component : component.substr(dot + 1);
     s.command = op.command;
     s.command_kind = op.command >= 0 ? name_of(op.kind) : "";
-    s.tile[0] = op.m;
-    s.tile[1] = op.n;
-    s.tile[2] = op.k;
     return s;
   }
   void add(std::vector<PathStep>& path, const Op& op, Ps start, Ps end) const {
-    if (end > start) path.push_back(step_of(op, start, end));
-  }
-  void gap(std::vector<PathStep>& path, const Op& after, Ps start, Ps end) const {
-    PathStep s = step_of(after, start, end);
-    s.engine = after.name == OpName::command ? "dispatch" : "wait";
+    if (end <= start) return;
+    PathStep s = step_of(op.name == OpName::command ? "scheduler" : name_of(op.name), op, start, end);
+    if (op.path > 0) s.contention = std::max<Ps>(0, end - start - op.path);
     path.push_back(s);
+  }
+  void gap(std::vector<PathStep>& path, const char* what, const Op& after, Ps start, Ps end) const {
+    path.push_back(step_of(what, after, start, end));
   }
 
   OpLogReader reader_;
   std::vector<Op> ops_;
-  std::vector<Ps> launches_;
+  std::vector<Span> spans_;                                                           // one per launch
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> by_pe_, by_component_;  // looked up only
-  Ps begin_ = 0;
+  bool too_long_ = false;
 };
 
 }  // namespace
 
-std::vector<PathStep> critical_path(const std::string& op_log) {
-  return Walk(op_log).steps();
+CriticalPath critical_path(const std::string& op_log) {
+  return Walk(op_log).path();
+}
+
+std::vector<PathPart> parts_of(const CriticalPath& path) {
+  std::vector<PathPart> parts;
+  const auto count = [&](const std::string& what, const std::string& kind, Ps time) {
+    auto at = std::find_if(parts.begin(), parts.end(),
+                           [&](const PathPart& p) { return p.what == what && p.command_kind == kind; });
+    if (at == parts.end()) at = parts.insert(parts.end(), {what, kind, 0, 0});
+    at->time += time;
+    ++at->steps;
+  };
+  for (const auto& s : path.steps) {
+    count(s.what, s.command_kind, s.length() - s.contention);
+    if (s.contention > 0) count(s.what + " contention", s.command_kind, s.contention);
+  }
+  return parts;
 }
 
 }  // namespace kb::cli

@@ -1,5 +1,6 @@
 #include "report_data.h"
 
+#include "critical_path.h"
 #include "files.h"
 #include "report_map.h"
 #include "report_timeline.h"
@@ -69,6 +70,43 @@ Json roofline_of(const Json& summary, const SystemConfig& config) {
           {"memory_gbs", memory},
           {"gflops", 2 * useful / latency},
           {"intensity", 2 * useful / bytes}};
+}
+
+/// The chain of operations that decided when the run ended: [what, kind of command, ns, steps], largest first. What a
+/// bench counts in its latency beside its launches closes it.
+Json path_of(const std::string& op_log, double latency_ns) {
+  const CriticalPath path = critical_path(op_log);
+  if (path.too_long) return "the op log has too many operations";
+  if (path.steps.empty()) return "the op log has no operation of a PE";
+  auto parts = parts_of(path);
+  std::stable_sort(parts.begin(), parts.end(), [](const PathPart& a, const PathPart& b) { return a.time > b.time; });
+  Json list = Json::array();
+  Ps rest = std::llround(latency_ns * 1000);
+  std::size_t steps = 0;
+  for (const auto& p : parts) {
+    list.push_back(Json::array({p.what, p.command_kind, ns_from_ps(p.time), p.steps}));
+    rest -= p.time;
+    steps += p.steps;
+  }
+  if (rest != 0) list.push_back(Json::array({"outside the launches", "", ns_from_ps(rest), 0}));
+  return {{"parts", list}, {"steps", steps}, {"latency_ns", latency_ns}};
+}
+
+/// The largest operations of the critical path, in a sentence.
+std::string path_sentence(const Json& path) {
+  std::vector<std::pair<std::string, double>> sums;
+  for (const auto& p : path["parts"]) {
+    const std::string what = p[0];
+    auto at = std::find_if(sums.begin(), sums.end(), [&](const auto& s) { return s.first == what; });
+    if (at == sums.end()) at = sums.insert(sums.end(), {what, 0.0});
+    at->second += p[2].get<double>();
+  }
+  std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text = "Its critical path is";
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, sums.size()); ++i)
+    text += fmt::format("{} {} {:.1f} %", i == 0 ? "" : ",", sums[i].first,
+                        100 * sums[i].second / path["latency_ns"].get<double>());
+  return text + ".";
 }
 
 }  // namespace
@@ -149,6 +187,19 @@ Json run_report(const RunFiles& run, const std::vector<std::string>& pes) {
   }
   page["accounts"] = accounts;
 
+  const double latency = number(summary, {"latency_ns"});
+  page["path"] = nullptr;
+
+  if (!run.op_log.empty() && latency > 0) {
+    const Json path = path_of(run.op_log, latency);
+    if (path.is_string())
+      notes.push_back("No critical path: " + path.get<std::string>() + ".");
+    else
+      page["path"] = path;
+    if (path.is_object() && summary.value("status", "done") == "done")
+      page["sentence"] = page["sentence"].get<std::string>() + " " + path_sentence(path);
+  }
+
   page["timeline"] = run.op_log.empty() ? Json() : timeline_of(run.op_log, pes);
   if (run.op_log.empty()) notes.push_back("No timeline: the run wrote no op log (--log off, or --mode emit).");
 
@@ -213,12 +264,10 @@ Json sweep_report(const SweepStore& store) {
       {"kind", "sweep"},
       {"title", fmt::format("Sweep of {} on {}", spec.bench, std::filesystem::path(spec.topology).filename().string())},
       {"sentence", sentence + "."},
-      {"setup",
-       {{"bench", spec.bench},
-        {"mode", spec.mode},
-        {"seed", std::to_string(spec.seed)},
-        {"the same for all", joined_items(fixed)},
-        {"swept", keys}}},
+      // Pairs of texts would be taken for an object.
+      {"setup", Json::array({Json::array({"bench", spec.bench}), Json::array({"mode", spec.mode}),
+                             Json::array({"seed", std::to_string(spec.seed)}),
+                             Json::array({"the same for all", joined_items(fixed)}), Json::array({"swept", keys})})},
       {"metrics", metrics_json()},
       {"notes", Json::array()},
       {"sweep", {{"keys", spec.keys}, {"points", points}}}};

@@ -67,10 +67,10 @@ class Layout {
     const double right = cube.x + config_.cube.mesh_cols - 1, bottom = cube.y + config_.cube.mesh_rows - 1;
     switch (n.kind) {
       case NodeKind::router: return router;
-      case NodeKind::pe: return {router.x - 0.36, router.y - 0.3};
-      case NodeKind::hbm: return {router.x + 0.36, router.y - 0.3};
-      case NodeKind::sram: return {router.x - 0.36, router.y + 0.3};
-      case NodeKind::m_cpu: return {router.x + 0.36, router.y + 0.3};
+      case NodeKind::pe: return {router.x - 0.3, router.y - 0.4};
+      case NodeKind::hbm: return {router.x + 0.3, router.y - 0.4};
+      case NodeKind::sram: return {router.x - 0.6, router.y};
+      case NodeKind::m_cpu: return {router.x + 0.3, router.y + 0.4};
       case NodeKind::phy: {
         const auto& cols = config_.cube.ucie_cols;
         const double column = n.unit < cols.size() ? cols[n.unit] : n.unit;

@@ -29,6 +29,41 @@ export function bounds(data) {
   return section;
 }
 
+/** The chain of operations that decided when the run ended: parts that add up to the latency. */
+export function path(data) {
+  const p = data.path;
+  if (!p) return null;
+  const whats = [...new Set(p.parts.map(([what]) => what))];
+  const sum = (what) => p.parts.filter(([w]) => w === what).reduce((s, [, , ns]) => s + ns, 0);
+  whats.sort((a, b) => sum(b) - sum(a));
+  const section = h('section', { id: 'path' }, h('h2', {}, 'What the latency was made of'),
+    h('p', { class: 'soft' }, `The critical path, ${num(p.steps)} steps: from the operation that ended last back to whatever ended last before it could start. `
+      + `Its parts add up to the latency of ${num(p.latency_ns)} ns. Speeding up what is not on it gains nothing.`));
+  const element = h('div');
+  const total = p.parts.reduce((s, [, , ns]) => s + ns, 0);
+  section.append(element, table(['operation', 'of command', 'ns', 'share', 'steps'],
+    [['the latency', '', total, percent(total / p.latency_ns), p.steps], ...p.parts.map(([what, kind, ns, steps]) => [what, kind, ns, percent(ns / p.latency_ns), steps])]),
+  definitions(data, [], [
+    ['dispatch', 'the cpu issues the commands (fixed cycles and cycles per byte)'],
+    ['scheduler', 'acceptance of a command, pe.scheduler.overhead_ns'],
+    ['dma_read, dma_write', 'a transfer from issue to its last response, as long as it takes without other traffic'],
+    ['... contention', 'what the same transfers took beyond that, because others used the links and channels'],
+    ['fetch, store', 'TCM to registers and back'],
+    ['in flight', 'a message of a queue, from its send to the write of its slot'],
+    ['wait', 'time that no operation covers: a wait for a slot, a credit or a hazard'],
+    ['steps', 'operations and gaps of this kind on the path'],
+  ]));
+  section.draw = () => chart(element, 'path', 110, {
+    grid: { left: 12, right: 12, top: 46, bottom: 24 },
+    legend: { top: 0, type: 'scroll' },
+    tooltip: { formatter: (q) => `${q.seriesName}: ${num(q.value)} ns, ${percent(q.value / p.latency_ns)}` },
+    xAxis: { type: 'value', max: p.latency_ns, axisLabel: { formatter: (v) => `${num(v)} ns`, hideOverlap: true, showMaxLabel: false } },
+    yAxis: { type: 'category', data: ['latency'], show: false },
+    series: whats.map((w, i) => ({ name: w, type: 'bar', stack: 'path', barWidth: '80%', itemStyle: { color: operationColour(w, i) }, data: [sum(w)] })),
+  });
+  return section;
+}
+
 /** Where every engine's time went: stacks that add up to 100 %. */
 export function stalls(data) {
   if (!data.accounts.length) return null;
@@ -40,7 +75,7 @@ export function stalls(data) {
     h('p', { class: 'soft' }, 'Each bar is the time of one kind of engine over all PEs of the run: working (busy), waiting with work to do (by cause), '
       + 'and without work (idle). The parts add up to 100 %.'));
   const element = h('div');
-  section.append(element, table(['engine', ...causes, 'sum'], data.accounts.map((a) =>
+  section.append(element, table(['engine', ...causes.map((c) => c.replace('_', ' ')), 'sum'], data.accounts.map((a) =>
     [a.engine, ...causes.map((c) => (share(a, c) ? percent(share(a, c)) : '')), percent(causes.reduce((sum, c) => sum + share(a, c), 0))])),
   definitions(data, ['engines.*.busy_ns', 'engines.*.stall_ns', 'engines.*.idle_ns', 'engines.*.utilization']));
   section.draw = () => chart(element, 'stalls', 70 + 30 * data.accounts.length, {
@@ -60,6 +95,14 @@ const operationColours = {
   send: '#d4419a', recv: '#e8760a', slot_write: '#f2b01e', credit: '#8c5a2b', command: '#57606a', command_done: '#a9b4c2',
 };
 
+/** Contention is the operation's colour, lighter. */
+function operationColour(what, index) {
+  const own = { dispatch: '#57606a', scheduler: '#a9b4c2', 'in flight': '#d4419a', wait: '#d5dbe3' };
+  const name = what.replace(' contention', '');
+  const colour = own[name] ?? operationColours[name] ?? colourOf('', index);
+  return name === what ? colour : `${colour}80`;
+}
+
 /** Engines of some PEs over time; wheel and slider zoom, a click tells what an operation was. */
 export function timeline(data) {
   const t = data.timeline;
@@ -73,7 +116,7 @@ export function timeline(data) {
     h('p', { class: 'soft' }, `What the engines of these PEs did over ${num(t.end_ns)} ns.`
       + (t.merged ? ' Operations that follow one another closely are drawn as one block that says how many they are; the op log has them all.' : '')),
     h('div', { class: 'controls' }, ...boxes, h('button', { id: 'whole', onclick: () => instance.dispatchAction({ type: 'dataZoom', start: 0, end: 100 }) }, 'whole run')),
-    element, picked,
+    element, h('div', { class: 'chips' }, ...t.names.map((n) => h('span', {}, h('i', { style: `background: ${operationColours[n] ?? '#57606a'}` }), n))), picked,
     definitions(data, [], [
       ['row', 'an engine of a PE, as in the names of the op log'],
       ['block', 'one finished operation of that engine, from its start to its end; colours are kinds of operations'],
@@ -85,11 +128,11 @@ export function timeline(data) {
   function draw() {
     const rows = t.pes.filter((p) => chosen.has(p.name)).flatMap((p) => p.rows.map((r) => ({ label: `${p.name} ${r.engine}`, ops: r.ops })));
     const items = rows.flatMap((r, row) => r.ops.map((o) => [row, o[0] / 1000, (o[0] + o[1]) / 1000, o[2], o[3], o[4] ?? null, o[5] ?? 1]));
-    const height = 110 + 24 * Math.max(1, rows.length);
+    const height = 90 + 24 * Math.max(1, rows.length);
     element.style.height = `${height}px`;
     instance.resize();
     instance.setOption({
-      grid: { left: 190, right: 30, top: 34, bottom: 74 },
+      grid: { left: 190, right: 30, top: 10, bottom: 74 },
       legend: { show: false },
       tooltip: { formatter: (p) => describe(p.data, rows) },
       dataZoom: [{ type: 'inside', filterMode: 'weakFilter', zoomOnMouseWheel: true, moveOnMouseMove: true },
@@ -134,7 +177,7 @@ export function roofline(data) {
   const section = h('section', { id: 'roofline' }, h('h2', {}, 'Roofline'),
     h('p', { class: 'soft' }, `${r.pes} PEs: peak ${num(r.peak_gflops)} GFLOP/s, memory ${num(r.memory_gbs)} GB/s; the roofs meet at ${num(r.peak_gflops / r.memory_gbs)} FLOP/byte. `
       + `The run did ${num(r.gflops)} GFLOP/s (${percent(r.gflops / r.peak_gflops)} of the peak) at ${num(r.intensity)} FLOP/byte. `
-      + (r.padded_gflops < r.peak_gflops ? `Ragged edges fill ${percent(r.padded_gflops / r.peak_gflops)} of the MAC array's slots with useful work, which lowers the ceiling to ${num(r.padded_gflops)} GFLOP/s.`
+      + (r.padded_gflops < r.peak_gflops ? `Of the slots of the MAC array that were occupied, ${percent(r.padded_gflops / r.peak_gflops)} did useful work and the rest padded ragged edges, which lowers the ceiling to ${num(r.padded_gflops)} GFLOP/s.`
         : 'Every slot of the MAC array that was occupied did useful work, so the padded ceiling is the peak.')));
   const element = h('div');
   section.append(element, definitions(data, ['engines.gemm.macs_useful', 'engines.gemm.macs_padded'], [
@@ -169,7 +212,7 @@ export function map(data) {
   const m = data.map;
   if (!m) return null;
   const kinds = { router: 'routers', pe: 'PEs', hbm: 'HBM slices', ucie: 'UCIe connections', other: 'IO, SRAM, m_cpu' };
-  const symbols = { router: ['circle', 5, '#8fa3bd'], pe: ['rect', 9, '#2f9e5b'], ucie: ['diamond', 7, '#8250df'], other: ['triangle', 8, '#57606a'] };
+  const symbols = { router: ['circle', 5, '#8fa3bd'], pe: ['roundRect', 8, '#2f9e5b'], ucie: ['diamond', 7, '#8250df'], other: ['triangle', 8, '#57606a'] };
   const section = h('section', { id: 'map' }, h('h2', {}, 'Use of links and memories'),
     h('p', { class: 'soft' }, `Each line is one direction of a link; it runs to the right of its way. Wheel and drag zoom and move. The busiest: ${m.busiest}.`));
   const element = h('div');
@@ -196,14 +239,14 @@ export function map(data) {
       tooltip: { formatter: (p) => p.data.text ?? p.data.name ?? '' },
       // Links and memories keep their use in the same dimension.
       visualMap: { type: 'continuous', min: 0, max: 1, seriesIndex: [0, 1], dimension: 4, orient: 'horizontal', left: 'center', bottom: 0,
-        inRange: { color: scale }, text: ['use 100 %', '0 %'], calculable: true, formatter: (v) => percent(v) },
+        inRange: { color: scale }, text: ['in use 100 % of the time', '0 %'] },
       dataZoom: [{ type: 'inside', xAxisIndex: 0, filterMode: 'none' }, { type: 'inside', yAxisIndex: 0, filterMode: 'none' }],
       xAxis: { type: 'value', min: -1.5, max: width - 1.5, show: false },
       yAxis: { type: 'value', min: -1.5, max: depth - 1.5, inverse: true, show: false },
       series: [
         { name: 'links', type: 'custom', clip: true, renderItem: link, encode: { x: [0, 2], y: [1, 3] }, itemStyle: { color: scale[0] },
           data: m.links.map((l) => ({ value: l.slice(0, 5), text: `${l[5]}: ${num(l[6])} bytes at ${num(l[7])} GB/s, use ${percent(l[4])}` })) },
-        { name: kinds.hbm, type: 'scatter', symbol: 'rect', symbolSize: 10, itemStyle: { borderColor: '#57606a', borderWidth: 0.5 },
+        { name: kinds.hbm, type: 'scatter', symbol: 'rect', symbolSize: 9, itemStyle: { color: scale[2], borderColor: '#57606a', borderWidth: 0.8, opacity: 1 },
           data: m.nodes.filter((n) => n[2] === 'hbm').map((n) => ({ value: [n[0], n[1], 0, 0, n[4] ?? 0], text: `${n[3]}: mean use of its channels ${percent(n[4] ?? 0)}` })) },
         ...Object.entries(symbols).map(([kind, [symbol, size, color]]) => ({ name: kinds[kind], type: 'scatter', symbol, symbolSize: size, itemStyle: { color },
           data: m.nodes.filter((n) => n[2] === kind).map((n) => ({ value: [n[0], n[1]], text: n[3] })) })),

@@ -20,7 +20,7 @@ namespace kb {
 ///   commands    id, pe, number (of the command in its PE), kind, ops, logical_bytes, block_m, block_n, m_outer,
 ///               plan_bytes, accepted_ps, done_ps, spec (the command as JSON, as in op_log.jsonl)
 ///   records     id (in the order of the op log), t_start_ps, t_end_ps, component, number, op_name, command
-///               (commands.id), pe, op (index into the command's ops), label (what it did: "exp_diff", "gemm"), role
+///               (commands.id), pe, op (index into the command's ops), label (of math: "exp_diff"; else NULL), role
 ///               (a, b, out), tile_m, tile_n, tile_k, address, bytes, m, k, n, elements, ready_ps, path_ps, message,
 ///               peer, arrives
 /// Views, each the answer to a question:
@@ -30,9 +30,10 @@ namespace kb {
 ///   command_time     per command and operation: summed time, first start, last end
 ///   contention       operations that took longer than their path alone, by component
 ///   queue_occupancy  slots in use per receiving PE and direction, after each change
-/// Indexes (by component and by command, each with time) are built when the database is finished.
+/// Indexes (records by command, commands by PE) are built when the database is finished.
 ///
-/// Rows go in by prepared statements, committed in batches: after an error the rows of finished batches stay.
+/// docs/trace-database.md has them with queries to start from. Rows go in by prepared statements, committed in batches:
+/// after an error the rows of finished batches stay.
 class SqliteWriter : public OpSink {
  public:
   /// Throws IoError. `components` must outlive the writer. Scope and window choose the records; commands are
