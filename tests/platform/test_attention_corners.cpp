@@ -115,6 +115,15 @@ BOOST_AUTO_TEST_CASE(partial_results_whose_maxima_differ_by_200) {
   }
 }
 
+// A send whose operand is ready must not pass an earlier one of its direction that still waits for its own: O of a head
+// (768 B) and m of the next (12 B), or a sub-block that is still being loaded and one that has been received.
+BOOST_AUTO_TEST_CASE(sends_of_a_direction_keep_their_order) {
+  passes(quiet("one_cube", "gqa-decode-long",
+               {{"P", "8"}, {"H_kv", "2"}, {"G", "3"}, {"d", "64"}, {"S_kv", "4097"}, {"variant", "composite"}}));
+  passes(quiet("eight_cubes", "gqa-prefill-long",
+               {{"C", "3"}, {"H_kv", "2"}, {"G", "3"}, {"d", "64"}, {"S_kv", "1000"}, {"T_q", "1"}}));
+}
+
 // Fewer tokens than PEs: those without any take part in every round with m = -inf, l = 0.
 BOOST_AUTO_TEST_CASE(pes_without_tokens) {
   for (const auto& variant : kVariants)

@@ -20,6 +20,13 @@ bool conflict(const CommandRanges& earlier, const CommandRanges& later) {
          overlap(earlier.writes, later.writes);
 }
 
+/// The queue engine serves a direction's sends, and its recvs, in the order in which they come (spec 5.1): that must be
+/// the order of issue, although a later one may have its operands first.
+bool same_queue(const Command& x, const Command& y) {
+  const bool queued = x.kind == CommandKind::ipcq_send || x.kind == CommandKind::ipcq_recv;
+  return queued && x.kind == y.kind && x.direction == y.direction;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const sc_core::sc_module_name& name, const BoxContext& context)
@@ -92,6 +99,7 @@ void Scheduler::decide(Ps now, std::uint64_t delta) {
   handed_over_.drain(now, delta, [&](std::uint32_t slot, Ps) {
     Entry& e = entry(slot);
     e.handed_over = true;
+    release_followers(e);
     answer(e.id, CommandPhase::left_queue);
     if (e.remaining != 0) underway(false);  // it waits for its peer
   });
@@ -197,6 +205,10 @@ void Scheduler::accept(const CommandSlip& slip, Ps start, Ps now) {
 
   for (const std::uint32_t other : active_) {
     Entry& earlier = entry(other);
+    if (!earlier.handed_over && same_queue(earlier.context->plan.command(), *slip.command)) {
+      earlier.followers.push_back(slot);
+      ++e.waits_for;
+    }
     if (!conflict(earlier.ranges, e.ranges)) continue;
     const bool streams = overlap(earlier.ranges.writes, e.streamed);
     earlier.dependents.push_back({slot, streams});
@@ -352,15 +364,24 @@ void Scheduler::complete(Entry& e, Ps now) {
   for (const Dependent& d : e.dependents) {
     Entry& later = entry(d.slot);
     later.stream_waits_for -= d.streams ? 1 : 0;
-    if (--later.waits_for == 0) {
-      unblocked_.push_back(d.slot);
-      underway(true);
-    }
+    release(later, d.slot);
   }
+  release_followers(e);
   active_.erase(std::find(active_.begin(), active_.end(), slot));
   e.context.reset();
   free_slots_.push_back(slot);
   underway(false);
+}
+
+void Scheduler::release(Entry& waiting, std::uint32_t slot) {
+  if (--waiting.waits_for != 0) return;
+  unblocked_.push_back(slot);
+  underway(true);
+}
+
+void Scheduler::release_followers(Entry& e) {
+  for (const std::uint32_t slot : e.followers) release(entry(slot), slot);
+  e.followers.clear();
 }
 
 void Scheduler::answer(CommandId id, CommandPhase phase) {

@@ -14,7 +14,8 @@ namespace kb {
 
 /// Rules (spec 2.1 - 2.3, 3.5):
 ///   accepted  = max(hand-over, the command before accepted) + overhead_ns
-///   unblocked = when every earlier command that conflicts by address range has completed
+///   unblocked = when every earlier command that conflicts by address range has completed, and every earlier send
+///               (recv) of its direction is with the queue engine
 ///   Prologues, chains and single ops are fed when unblocked. Tile loops are fed one after the other, the oldest
 ///   that is unblocked and past its prologue first; a loop once begun is fed to its end. A step is fed when each
 ///   operand that it streams has a free one of tile_buffers buffers; a buffer is held from then (the DMA issues
@@ -54,6 +55,7 @@ class Scheduler : public TokenEngine, protected ProtocolFwIf<CommandProtocol> {
     std::uint32_t waits_for = 0;          // unfinished earlier commands that conflict
     std::uint32_t stream_waits_for = 0;   // those of them that write what this one streams
     std::vector<Dependent> dependents;
+    std::vector<std::uint32_t> followers; // queue commands of its direction that come after it
     std::uint64_t remaining = 0;          // tokens of the phase that have not reported
     Ps last_end = 0;                      // of the reports so far
     Ps accepted = 0;
@@ -99,6 +101,8 @@ class Scheduler : public TokenEngine, protected ProtocolFwIf<CommandProtocol> {
   bool feed(Entry& e, Ps now);
   void open_loop(Entry& e, Ps now);
   void complete(Entry& e, Ps now);
+  void release(Entry& waiting, std::uint32_t slot);
+  void release_followers(Entry& e);
   void answer(CommandId id, CommandPhase phase);
   void underway(bool begin);
 
