@@ -82,7 +82,7 @@ const Bench& BenchRegistry::get(const std::string& name) const {
     all += (all.empty() ? "" : ", ") + b->name();
   }
   throw InputError("bench: found unknown bench '" + name + "'; allowed: " + all +
-                   (names.empty() ? "" : " (nearest: " + nearest_name(name, names) + ")"));
+                   nearest_hint(name, names));
 }
 
 std::vector<const Bench*> BenchRegistry::list() const {

@@ -141,7 +141,7 @@ void Context::lower_prologue(Lowering& l, const Composite& c) {
     const std::string where = l.call + ", recipe " + item.recipe;
     if (recipe == nullptr)
       fail(l.call, "unknown recipe " + item.recipe,
-           join(recipes_.names()) + " (nearest: " + nearest_name(item.recipe, recipes_.names()) + ")");
+           join(recipes_.names()) + nearest_hint(item.recipe, recipes_.names()));
 
     std::vector<std::string> expected;
     for (const auto& o : recipe->operands) expected.push_back(o.name);
@@ -248,7 +248,7 @@ const EpilogueRule& Context::check_epilogue(const Lowering& l, const EpilogueIte
     return rule;
   }
   fail(l.call, "unknown epilogue operation " + item.op,
-       join(known) + " (nearest: " + nearest_name(item.op, known) + ")");
+       join(known) + nearest_hint(item.op, known));
 }
 
 void Context::lower_gemm_epilogue(Lowering& l, const EpilogueItem& item) {
@@ -353,7 +353,7 @@ void Context::lower_math_head(Lowering& l, const Composite& c) {
         forms += (forms.empty() ? "" : " or ") + ("tensors " + join(s.operands)) + " and numbers " + join(s.scalars);
     }
     if (!forms.empty()) fail(l.call, "arguments " + args_of(c.head_args_), forms);
-    fail(l.call, "unknown head " + c.head_, join(kinds) + " (nearest: " + nearest_name(c.head_, kinds) + ")");
+    fail(l.call, "unknown head " + c.head_, join(kinds) + nearest_hint(c.head_, kinds));
   }
   MathResult head = build_math(l.call, c.head_, tensors, scalars);
 

@@ -71,7 +71,7 @@ Params::Params(const std::string& owner, const std::vector<ParamSpec>& specs,
   for (const auto& g : given)
     if (!contains(names, g.first))
       throw InputError("bench " + owner + ": found unknown parameter " + g.first + "; allowed: " + join(names, ", ") +
-                       (names.empty() ? "" : " (nearest: " + nearest_name(g.first, names) + ")"));
+                       nearest_hint(g.first, names));
   for (const auto& spec : specs) {
     const auto it = given.find(spec.name);
     const std::string& value = it == given.end() ? spec.default_value : it->second;
@@ -88,7 +88,7 @@ Params::Params(const std::string& owner, const std::vector<ParamSpec>& specs,
     if (!ok) {
       std::string message =
           "bench " + owner + ", parameter " + spec.name + ": found '" + value + "'; allowed: " + spec.allowed();
-      if (spec.type == ParamType::word) message += " (nearest: " + nearest_name(value, spec.words) + ")";
+      if (spec.type == ParamType::word) message += nearest_hint(value, spec.words);
       throw InputError(message);
     }
     items_.push_back({spec.name, spec.type, value});

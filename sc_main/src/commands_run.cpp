@@ -146,7 +146,7 @@ void add_run(CLI::App& app, CliContext& ctx) {
   sub->add_option("--bench", o->spec.bench, "bench (kernbench list)")->required();
   sub->add_option("--set", o->settings, "KEY=VALUE: a topology key, or bench.NAME; may be repeated");
   sub->add_option("--mode", o->mode, "timing, data (also computes the numbers) or emit (counts commands only)");
-  sub->add_option("--seed", o->spec.seed, "seed of generated inputs and random patterns");
+  sub->add_option("--seed", o->spec.seed, "seed of generated inputs and random patterns")->check(CLI::NonNegativeNumber);
   sub->add_option("--out", o->spec.out, "directory for summary.json, op_log.jsonl and traces");
   sub->add_option("--log", o->log, "on or off: write op_log.jsonl (needs --out)");
   sub->add_option("--trace", o->traces, "vcd, perfetto, sqlite (comma separated)")->delimiter(',');

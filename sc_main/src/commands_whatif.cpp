@@ -208,7 +208,7 @@ void add_whatif(CLI::App& app, CliContext& ctx) {
   sub->add_option("--topology", o->topology, "topology file (YAML)")->required();
   sub->add_option("--bench", o->base.bench, "bench (kernbench list)")->required();
   sub->add_option("--set", o->settings, "KEY=VALUE: a topology key, or bench.NAME; may be repeated");
-  sub->add_option("--seed", o->base.seed, "seed of random patterns");
+  sub->add_option("--seed", o->base.seed, "seed of random patterns")->check(CLI::NonNegativeNumber);
   sub->add_option("--jobs", o->jobs, "runs side by side (default: the processors of this machine)")
       ->check(CLI::Range(1, 4096));
   sub->footer(

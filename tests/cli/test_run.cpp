@@ -60,6 +60,10 @@ BOOST_AUTO_TEST_CASE(failures_during_simulation_are_3) {
   check("run " + on("one_pe") + " --bench gemm --set bench.M=2048 --set bench.variant=load_load", 3, "scratch");
 }
 
+BOOST_AUTO_TEST_CASE(negative_seeds_are_2) {
+  check("run " + on("one_pe") + " --bench gemm --seed -1", 2, "--seed");
+}
+
 BOOST_AUTO_TEST_CASE(unwritable_directories_are_4) {
   check("run " + on("one_pe") + " --bench gemm --out /proc/nowhere", 4, "/proc/nowhere");
 }

@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(packets_and_flits_agree_on_lone_messages) {
     const double flit = run(bench, "default", params, {kFlit}, seed).latency_ns;
     BOOST_TEST(packet == flit, bench << ", seed " << seed << ": " << packet << " and " << flit << " ns");
   };
-  for (const char* bytes : {"1", "300", "65536", "70001"}) {
+  for (const char* bytes : {"1", "300", "70001"}) {
     same("h2d", {{"bytes", bytes}}, 1);
     same("d2h", {{"bytes", bytes}}, 1);
     same("dma-contention", {{"pattern", "own"}, {"bytes", bytes}}, 1);

@@ -36,4 +36,9 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   return best;
 }
 
+std::string nearest_hint(const std::string& name, const std::vector<std::string>& candidates) {
+  const std::string nearest = nearest_name(name, candidates);
+  return nearest.empty() ? "" : " (nearest: " + nearest + ")";
+}
+
 }  // namespace kb

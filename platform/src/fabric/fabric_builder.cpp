@@ -366,8 +366,7 @@ struct Fabric::Impl {
                              const std::string& suffix) {
     const std::string full = name.compare(0, 5, "tray.") == 0 ? name : "tray." + name;
     if (std::find(open.begin(), open.end(), full) == open.end())
-      throw InputError("open end: found " + name + "; allowed: the entries of " + key + " (nearest: " +
-                       nearest_name(full, open) + ")");
+      throw InputError("open end: found " + name + "; allowed: the entries of " + key + nearest_hint(full, open));
     return *interfaces[topology.find(full + suffix)];
   }
 

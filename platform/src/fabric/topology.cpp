@@ -304,8 +304,7 @@ std::uint32_t Topology::find(const std::string& name) const {
   if (owner != kNone && nodes_[owner].kind == NodeKind::pe) return owner;
   std::vector<std::string> names;
   for (const auto& n : nodes_) names.push_back(n.name);
-  throw InputError("component: found " + name + "; allowed: a component of the fabric (nearest: " +
-                   nearest_name(full, names) + ")");
+  throw InputError("component: found " + name + "; allowed: a component of the fabric" + nearest_hint(full, names));
 }
 
 }  // namespace kb

@@ -9,4 +9,7 @@ namespace kb {
 /// The candidate with the smallest edit distance to `name`; empty when none is near (half of the letters).
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates);
 
+/// " (nearest: gemm)" for the end of a message; empty when none is near.
+std::string nearest_hint(const std::string& name, const std::vector<std::string>& candidates);
+
 }  // namespace kb
