@@ -1,4 +1,5 @@
-# Finds SystemC (with TLM-2.0) and defines kb_systemc, an interface target that carries it.
+# Finds SystemC (with TLM-2.0) and defines kb_systemc, an interface target that carries it. Also part of the installed
+# package, where consumers find theirs with it.
 #
 # Looked for, in this order: the CMake package SystemCLanguage, pkg-config's systemc, and the folder that the
 # variable or environment variable SYSTEMC_HOME names.

@@ -3,6 +3,7 @@
 #include "host/sim_host.h"
 
 #include <kb/modules/pe/pe.h>
+#include <kb/platform/data_pass.h>
 #include <kb/platform/fabric_builder.h>
 #include <kb/platform/machine.h>
 #include <kb/tlm_if/errors.h>
@@ -39,8 +40,7 @@ class CreditWires : public sc_core::sc_module, public CreditFwIf {
 /// itself it removes them in another order, each with a search through all that are left: seconds on a machine of some
 /// hundred PEs.
 void end_methods(const sc_core::sc_object& top) {
-  const auto status = sc_core::sc_get_status();
-  if (status != sc_core::SC_PAUSED && status != sc_core::SC_STOPPED) return;  // they cannot be ended before they run
+  if (sc_core::sc_get_status() != sc_core::SC_PAUSED) return;  // they cannot be ended before they run, or after sc_stop
   std::vector<sc_core::sc_process_handle> methods;
   const std::function<void(const sc_core::sc_object&)> visit = [&](const sc_core::sc_object& object) {
     for (sc_core::sc_object* child : object.get_child_objects()) {
@@ -66,8 +66,10 @@ struct Platform::Impl : public SimMachine, public MemoryView {
         wires("credits", config.total_pes()),
         pes(config.total_pes(), nullptr) {
     validate_config(config);
-    if (!options.sinks.empty()) {
+    if (options.mode == Mode::data) pass = std::make_unique<DataPass>(sim_host.machine(), *this, math, &table);
+    if (pass || !options.sinks.empty()) {
       sorter = std::make_unique<OpSorter>();
+      if (pass) sorter->add_sink(*pass);
       for (auto* s : options.sinks) sorter->add_sink(*s);
     }
     sim_host.attach(*this);
@@ -123,9 +125,8 @@ struct Platform::Impl : public SimMachine, public MemoryView {
     const auto& topology = fabric->topology();
     for (std::uint32_t r = 0; r < pes.size(); ++r) {
       const PeId id = sim_host.machine().pe_of(r);
-      const std::uint32_t bank = config.pe.ipcq.buffer_kind == BufferKind::sram
-                                     ? topology.sram(id.sip, id.cube)
-                                     : topology.hbm(id.sip, id.cube, id.pe);
+      const std::uint32_t bank = config.pe.ipcq.buffer_kind == BufferKind::sram ? topology.sram(id.sip, id.cube)
+                                                                                : topology.hbm(id.sip, id.cube, id.pe);
       const Route* route = fabric->routes().route(topology.pe(r), bank, id.pe);
       if (route == nullptr)
         throw InputError(fmt::format("{}: found no route to the bank of its queue slots", pe_name(id)));
@@ -188,7 +189,8 @@ struct Platform::Impl : public SimMachine, public MemoryView {
   }
 
   // ---- MemoryView
-  void access(tlm::tlm_command command, std::uint32_t rank, Space space, std::uint64_t addr, void* data, std::size_t bytes) {
+  void access(tlm::tlm_command command, std::uint32_t rank, Space space, std::uint64_t addr, void* data,
+              std::size_t bytes) {
     auto* at = static_cast<unsigned char*>(data);
     while (bytes > 0) {
       std::uint64_t physical = 0;
@@ -203,7 +205,8 @@ struct Platform::Impl : public SimMachine, public MemoryView {
         const PhysicalRun r = sim_host.page_table().translate(addr, run);
         if (r.bytes == 0)
           throw ModelError(fmt::format("{}: found virtual address {:#x}, which is not mapped; {}",
-                                       pe_name(sim_host.machine().pe_of(rank)), addr, sim_host.page_table().describe(addr)));
+                                       pe_name(sim_host.machine().pe_of(rank)), addr,
+                                       sim_host.page_table().describe(addr)));
         physical = r.address;
         run = r.bytes;
       }
@@ -216,9 +219,10 @@ struct Platform::Impl : public SimMachine, public MemoryView {
       trans.set_response_status(tlm::TLM_INCOMPLETE_RESPONSE);
       const unsigned done = fabric->transport_dbg(trans);
       if (done != run)
-        throw ModelError(fmt::format("debug access at {}: found {} of {} bytes served; allowed: memory that answers "
-                                     "transport_dbg in full",
-                                     sim_host.addresses().describe(physical), done, run));
+        throw ModelError(
+            fmt::format("debug access at {}: found {} of {} bytes served; allowed: memory that answers "
+                        "transport_dbg in full",
+                        sim_host.addresses().describe(physical), done, run));
       at += run;
       addr += run;
       bytes -= run;
@@ -236,6 +240,8 @@ struct Platform::Impl : public SimMachine, public MemoryView {
   ComponentTable table;
   SimHost sim_host;
   CreditWires wires;
+  const MathTable math = MathTable::builtin();
+  std::unique_ptr<DataPass> pass;
   std::unique_ptr<OpSorter> sorter;
   std::vector<Pe*> pes;
   std::unique_ptr<Fabric> fabric;
@@ -250,11 +256,46 @@ Platform::Platform(const sc_core::sc_module_name& name, const SystemConfig& conf
 
 Platform::~Platform() { end_methods(*this); }
 
-Host& Platform::host() { return impl_->sim_host; }
-const SystemConfig& Platform::config() const { return impl_->config; }
-const ComponentTable& Platform::components() const { return impl_->table; }
-MemoryView& Platform::memory() { return *impl_; }
-Pe& Platform::pe(std::uint32_t rank) { return *impl_->pes[rank]; }
+Host& Platform::host() {
+  return impl_->sim_host;
+}
+BaseTargetSocket& Platform::host_port() {
+  if (!impl_->config.open.host_port)
+    throw InputError(
+        "open end: found the host port, which the platform drives itself; allowed: one that open.host_port "
+        "leaves open");
+  return impl_->fabric->host_socket();
+}
+BaseInitiatorSocket& Platform::hbm(const std::string& name) {
+  return impl_->fabric->open_hbm(name);
+}
+OpenEdge Platform::ucie_edge(const std::string& name) {
+  return impl_->fabric->open_ucie(name);
+}
+OpenEdge Platform::inter_sip(const std::string& name) {
+  return impl_->fabric->open_inter_sip(name);
+}
+std::uint64_t Platform::physical_address(const Tensor& tensor, std::size_t shard) const {
+  return impl_->sim_host.physical_address(tensor, shard);
+}
+std::uint64_t Platform::map(std::uint64_t physical, std::uint64_t bytes, const std::string& what) {
+  return impl_->sim_host.map(physical, bytes, what);
+}
+void Platform::deliver_records() {
+  impl_->drain_records();
+}
+const SystemConfig& Platform::config() const {
+  return impl_->config;
+}
+const ComponentTable& Platform::components() const {
+  return impl_->table;
+}
+MemoryView& Platform::memory() {
+  return *impl_;
+}
+Pe& Platform::pe(std::uint32_t rank) {
+  return *impl_->pes[rank];
+}
 std::vector<std::string> Platform::link_names() const {
   std::vector<std::string> names;
   for (const auto& l : impl_->fabric->link_stats()) names.push_back(l.name);
@@ -265,6 +306,8 @@ std::uint64_t Platform::activations() const {
   for (const Pe* pe : impl_->pes) sum += pe->activations();
   return sum;
 }
-void Platform::check_conservation() const { impl_->fabric->check_conservation(); }
+void Platform::check_conservation() const {
+  impl_->fabric->check_conservation();
+}
 
 }  // namespace kb

@@ -177,6 +177,131 @@ BOOST_FIXTURE_TEST_CASE(byte_enables_are_honoured_and_streaming_is_refused, Fres
   });
 }
 
+BOOST_FIXTURE_TEST_CASE(attributes_that_make_no_sense_are_refused, FreshContext) {
+  ForeignTray tray(machine("one_cube"));
+  tray.run([&](ForeignInitiator& i) {
+    unsigned char data[32] = {};
+    const auto status = [&](auto&& spoil) {
+      tlm::tlm_generic_payload t;
+      ForeignInitiator::fill(t, tlm::TLM_READ_COMMAND, tray.hbm(0, 0), data, 32);
+      spoil(t);
+      sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+      i.socket->b_transport(t, delay);
+      BOOST_TEST(now_ps() == 0);
+      return t.get_response_status();
+    };
+    BOOST_TEST(status([](auto& t) { t.set_data_ptr(nullptr); }) == tlm::TLM_GENERIC_ERROR_RESPONSE);
+    BOOST_TEST(status([](auto& t) { t.set_streaming_width(31); }) == tlm::TLM_BURST_ERROR_RESPONSE);
+    BOOST_TEST(status([&](auto& t) { t.set_byte_enable_ptr(data); }) == tlm::TLM_BYTE_ENABLE_ERROR_RESPONSE);
+  });
+}
+
+namespace {
+/// Whether the call throws a ModelError with these words.
+template <typename Call>
+bool broken(const std::string& words, Call&& call) {
+  try {
+    call();
+  } catch (const ModelError& e) {
+    return std::string(e.what()).find(words) != std::string::npos;
+  }
+  return false;
+}
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(phases_that_never_travel_forward_are_errors, FreshContext) {
+  ForeignTray tray(machine("one_cube"));
+  tray.run([&](ForeignInitiator& i) {
+    unsigned char data[32] = {};
+    auto& t = i.nb(tlm::TLM_READ_COMMAND, tray.hbm(0, 0), data, 32);
+    for (const auto wrong : {tlm::END_REQ, tlm::BEGIN_RESP, tlm::UNINITIALIZED_PHASE}) {
+      tlm::tlm_phase phase = wrong;
+      sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+      BOOST_TEST(broken("tray.sip0.cube0.pe0: found phase", [&] { i.socket->nb_transport_fw(t, phase, delay); }));
+    }
+    sc_core::wait(1, sc_core::SC_US);
+    BOOST_TEST(t.is_response_ok());
+    t.release();
+  });
+}
+
+namespace {
+/// Says END_REQ and BEGIN_RESP twice.
+class Stutterer : public sc_core::sc_module, tlm::tlm_fw_transport_if<> {
+ public:
+  tlm::tlm_target_socket<> socket{"socket"};
+  int refused = 0;
+  SC_HAS_PROCESS(Stutterer);
+  explicit Stutterer(const sc_core::sc_module_name& name) : sc_module(name) {
+    socket.bind(static_cast<tlm::tlm_fw_transport_if<>&>(*this));
+    SC_THREAD(answer);
+  }
+
+ private:
+  tlm::tlm_sync_enum nb_transport_fw(tlm::tlm_generic_payload& trans, tlm::tlm_phase&, sc_core::sc_time&) override {
+    trans_ = &trans;
+    trans.acquire();
+    go_.notify(sc_core::SC_ZERO_TIME);
+    return tlm::TLM_ACCEPTED;
+  }
+  void answer() {
+    wait(go_);
+    trans_->set_response_status(tlm::TLM_OK_RESPONSE);
+    for (const auto phase : {tlm::END_REQ, tlm::END_REQ, tlm::END_RESP, tlm::BEGIN_RESP, tlm::BEGIN_RESP}) {
+      tlm::tlm_phase p = phase;
+      sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+      refused += broken("tray.sip0.cube0.hbm0: found", [&] { socket->nb_transport_bw(*trans_, p, delay); });
+    }
+    trans_->release();
+  }
+  void b_transport(tlm::tlm_generic_payload&, sc_core::sc_time&) override {}
+  unsigned transport_dbg(tlm::tlm_generic_payload&) override { return 0; }
+  bool get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi& dmi) override {
+    dmi.set_dmi_ptr(reinterpret_cast<unsigned char*>(this));  // all addresses there are, from 0 on
+    dmi.allow_read_write();
+    return true;
+  }
+  tlm::tlm_generic_payload* trans_ = nullptr;
+  sc_core::sc_event go_;
+};
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_memory_that_repeats_a_phase_is_an_error, FreshContext) {
+  ForeignTray tray(machine("one_cube", {{"open.hbm", "[tray.sip0.cube0.hbm0]"}}));
+  Stutterer memory("memory");
+  tray.fabric->open_hbm("tray.sip0.cube0.hbm0").bind(memory.socket);
+  tray.run([&](ForeignInitiator& i) {
+    unsigned char data[32] = {};
+    auto& t = i.nb(tlm::TLM_READ_COMMAND, tray.hbm(0, 0), data, 32);
+    sc_core::wait(1, sc_core::SC_US);
+    BOOST_TEST(t.is_response_ok());
+    t.release();
+  });
+  BOOST_TEST(memory.refused == 3);  // the second END_REQ, END_RESP on the way back, the second BEGIN_RESP
+}
+
+BOOST_FIXTURE_TEST_CASE(dmi_ranges_end_with_the_region, FreshContext) {
+  FabricOptions options;
+  options.dmi = true;
+  ForeignTray tray(machine("one_cube", {{"open.hbm", "[tray.sip0.cube0.hbm1]"}}), options);
+  Stutterer memory("memory");
+  tray.fabric->open_hbm("tray.sip0.cube0.hbm1").bind(memory.socket);
+  tray.run([&](ForeignInitiator& i) {
+    tlm::tlm_generic_payload t;
+    tlm::tlm_dmi region;
+    ForeignInitiator::fill(t, tlm::TLM_READ_COMMAND, tray.hbm(0, 1, 4096), nullptr, 0);
+    BOOST_TEST(i.socket->get_direct_mem_ptr(t, region));
+    BOOST_TEST(region.get_start_address() == tray.hbm(0, 1));
+    BOOST_TEST(region.get_end_address() == tray.hbm(0, 2) - 1);
+    // Where nothing lies, that address alone is refused.
+    region.init();
+    t.set_address(std::uint64_t{1} << 46);
+    BOOST_TEST(!i.socket->get_direct_mem_ptr(t, region));
+    BOOST_TEST(region.get_start_address() == t.get_address());
+    BOOST_TEST(region.get_end_address() == t.get_address());
+  });
+}
+
 BOOST_FIXTURE_TEST_CASE(debug_transport_answers_in_every_mode, FreshContext) {
   for (const bool dmi : {false, true}) {
     FreshContext fresh;

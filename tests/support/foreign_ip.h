@@ -16,19 +16,20 @@ namespace kb::test {
 
 /// How the memory answers BEGIN_REQ.
 enum class AnswerStyle {
-  four_phase,       // ACCEPTED, END_REQ later, BEGIN_RESP later, waits for END_RESP
-  early_response,   // ACCEPTED, BEGIN_RESP without END_REQ
-  updated_request,  // UPDATED with END_REQ, BEGIN_RESP later
-  updated_response, // UPDATED with BEGIN_RESP and the latency annotated
-  completed,        // COMPLETED with the latency annotated
+  four_phase,        // ACCEPTED, END_REQ later, BEGIN_RESP later, waits for END_RESP
+  early_response,    // ACCEPTED, BEGIN_RESP without END_REQ
+  updated_request,   // UPDATED with END_REQ, BEGIN_RESP later
+  updated_response,  // UPDATED with BEGIN_RESP and the latency annotated
+  completed,         // COMPLETED with the latency annotated
 };
 
 class ForeignMemory : public sc_core::sc_module, public tlm::tlm_fw_transport_if<> {
  public:
   tlm::tlm_target_socket<> socket{"socket"};
   AnswerStyle style = AnswerStyle::four_phase;
-  Ps accept_ps = 0;       // END_REQ after BEGIN_REQ
-  Ps latency_ps = 8'000;  // BEGIN_RESP after BEGIN_REQ
+  Ps accept_ps = 0;                    // END_REQ after BEGIN_REQ
+  Ps latency_ps = 8'000;               // BEGIN_RESP after BEGIN_REQ
+  std::function<void()> each_request;  // called before a request is answered: may change the three above
   std::vector<unsigned char> bytes;
   std::vector<std::string> faults;  // of the initiator's protocol
   int served = 0;
@@ -55,7 +56,9 @@ class ForeignMemory : public sc_core::sc_module, public tlm::tlm_fw_transport_if
     }
     if (in_request_) faults.push_back("BEGIN_REQ during the request phase of another transaction");
     if (!trans.has_mm()) faults.push_back("no memory manager");
-    if (trans.get_response_status() != tlm::TLM_INCOMPLETE_RESPONSE) faults.push_back("response status not initialised");
+    if (trans.get_response_status() != tlm::TLM_INCOMPLETE_RESPONSE)
+      faults.push_back("response status not initialised");
+    if (each_request) each_request();
     const Ps at = now_ps() + to_ps(delay);
     switch (style) {
       case AnswerStyle::completed:

@@ -1,5 +1,6 @@
 #include <kb/modules/control/host_port.h>
 
+#include <kb/modules/fabric/base_protocol.h>
 #include <kb/tlm_if/errors.h>
 
 #include <algorithm>
@@ -53,13 +54,15 @@ BaseInitiatorSocket* HostPort::by_address(std::uint64_t address) {
 tlm::tlm_sync_enum HostPort::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                              sc_core::sc_time& delay) {
   BaseInitiatorSocket* to = by_address(trans.get_address());
-  if (phase == tlm::END_RESP) {
+  if (forward_phase(name(), trans, phase) == ForwardPhase::end_of_response) {
     busy_ = false;
+    free_ = std::max(free_, now_ps() + to_ps(delay));
     if (!waiting_.empty()) pump_.notify(sc_core::SC_ZERO_TIME);
     const auto answer = (*to)->nb_transport_fw(trans, phase, delay);
     trans.release();
     return answer;
   }
+  if (phase != tlm::BEGIN_REQ) return tlm::TLM_ACCEPTED;  // an ignorable phase
   if (to == nullptr) {
     trans.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
     return tlm::TLM_COMPLETED;
@@ -105,7 +108,8 @@ void HostPort::pump() {
       for (std::size_t i = 0; i < waiting_.size(); ++i) {
         const Response& r = waiting_[i];
         if (r.delta == delta) continue;
-        if (best == waiting_.size() || r.at < waiting_[best].at || (r.at == waiting_[best].at && r.sip < waiting_[best].sip))
+        if (best == waiting_.size() || r.at < waiting_[best].at ||
+            (r.at == waiting_[best].at && r.sip < waiting_[best].sip))
           best = i;
       }
       if (best == waiting_.size()) break;
@@ -113,10 +117,12 @@ void HostPort::pump() {
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(best));
       busy_ = true;
       tlm::tlm_phase phase = tlm::BEGIN_RESP;
-      sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, r.at - now_ps()));
+      sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, std::max(r.at, free_) - now_ps()));
+      const sc_core::sc_time begins = delay;
       const auto answer = socket->nb_transport_bw(*r.trans, phase, delay);
       if (answer == tlm::TLM_ACCEPTED) return;
       busy_ = false;
+      if (delay > begins) free_ = now_ps() + to_ps(delay);
       phase = tlm::END_RESP;
       (*sips_[r.sip]->socket)->nb_transport_fw(*r.trans, phase, delay);
       r.trans->release();
@@ -150,8 +156,7 @@ void HostPort::submit() {
 }
 
 void HostPort::send(LaunchMessage& launch) {
-  const Route* route =
-      context_.directory->route(params_.pcie_ep[launch.lead_sip], params_.io_cpu[launch.lead_sip], 0);
+  const Route* route = context_.directory->route(params_.pcie_ep[launch.lead_sip], params_.io_cpu[launch.lead_sip], 0);
   Message& m = context_.pool.take_message(Message::Kind::launch, *route);
   m.launch = &launch;
   Packet& packet = context_.pool.take_packet(m);
@@ -175,8 +180,9 @@ tlm::tlm_sync_enum HostPort::Sip::nb_transport_fw(Packet& packet, PacketPhase&, 
 void HostPort::start_copy(bool to_device, std::uint64_t address, std::uint64_t bytes, std::function<void(Ps)> done,
                           unsigned char* data) {
   if (!driver_)
-    throw InputError("host copy: found an open host port (open.host_port), which foreign IP drives; allowed: a host "
-                     "port of the platform's own");
+    throw InputError(
+        "host copy: found an open host port (open.host_port), which foreign IP drives; allowed: a host "
+        "port of the platform's own");
   FabricTarget target;
   if (!context_.directory->decode(FabricDirectory::kAnywhere, address, target) || bytes > target.room)
     throw ModelError("host copy of " + std::to_string(bytes) + " bytes at " + context_.directory->describe(address) +

@@ -1,5 +1,6 @@
 #include <kb/modules/fabric/initiator_port.h>
 
+#include <kb/modules/fabric/base_protocol.h>
 #include <kb/modules/fabric/memory_port.h>
 #include <kb/tlm_if/errors.h>
 
@@ -17,10 +18,7 @@ const Route* InitiatorPort::resolve(tlm::tlm_generic_payload& trans, FabricTarge
     trans.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
     return nullptr;
   }
-  if (trans.get_streaming_width() < trans.get_data_length()) {
-    trans.set_response_status(tlm::TLM_BURST_ERROR_RESPONSE);
-    return nullptr;
-  }
+  if (!check_attributes(trans)) return nullptr;
   const NetworkInterfaceParams& params = ni_.params();
   std::uint32_t lane = target.index;
   if (params.lane_policy == LanePolicy::own) {
@@ -43,6 +41,7 @@ void InitiatorPort::start(Pending& p, const Route& route, const FabricTarget& ta
   p.write = trans.is_write();
   p.announced = false;
   p.all_there = false;
+  p.begun = at;
   p.response_at = 0;
   p.end = 0;
   trans.set_response_status(tlm::TLM_INCOMPLETE_RESPONSE);
@@ -95,16 +94,15 @@ void InitiatorPort::train_extended(tlm::tlm_generic_payload& trans, TransferExte
 
 tlm::tlm_sync_enum InitiatorPort::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                                   sc_core::sc_time& delay) {
-  if (phase == tlm::END_RESP) {
-    gate_.ended();
-    if (gate_.ready()) ni_.service_at(now_ps());
-    return tlm::TLM_COMPLETED;
+  const Ps at = now_ps() + to_ps(delay);
+  switch (forward_phase(ni_.title(), trans, phase)) {
+    case ForwardPhase::end_of_response:
+      gate_.ended(at);
+      if (gate_.ready()) ni_.service_at(now_ps());
+      return tlm::TLM_COMPLETED;
+    case ForwardPhase::ignorable: return tlm::TLM_ACCEPTED;
+    case ForwardPhase::request: break;
   }
-  if (phase != tlm::BEGIN_REQ) return tlm::TLM_ACCEPTED;  // ignorable phases
-  if (!trans.has_mm())
-    throw ModelError(ni_.title() +
-                     ": found a payload without a memory manager on nb_transport; allowed: one that can "
-                     "be held until its response (tlm_generic_payload::set_mm)");
   if (trans.get_command() == tlm::TLM_IGNORE_COMMAND) {
     trans.set_response_status(tlm::TLM_OK_RESPONSE);
     return tlm::TLM_COMPLETED;
@@ -116,7 +114,7 @@ tlm::tlm_sync_enum InitiatorPort::nb_transport_fw(tlm::tlm_generic_payload& tran
   Pending& p = *pendings_.take();
   p.trans = &trans;
   p.done = nullptr;
-  start(p, *route, target, now_ps() + to_ps(delay));
+  start(p, *route, target, at);
   phase = tlm::END_REQ;
   return tlm::TLM_UPDATED;
 }
@@ -179,15 +177,22 @@ unsigned InitiatorPort::transport_dbg(tlm::tlm_generic_payload& trans) {
 
 bool InitiatorPort::get_direct_mem_ptr(tlm::tlm_generic_payload& trans, tlm::tlm_dmi& dmi) {
   FabricTarget target;
-  if (!context_.dmi || !context_.directory->decode(ni_.number(), trans.get_address(), target)) return false;
-  MemoryPort* memory = context_.directory->memory(target.node);
-  if (memory == nullptr || !memory->direct(trans, target.address, dmi)) return false;
-  // Back from the target's addresses to the initiator's, no further than the region.
+  if (!context_.dmi) return false;  // anywhere: the range of a refusal is everything until it is narrowed
+  MemoryPort* memory = context_.directory->decode(ni_.number(), trans.get_address(), target)
+                           ? context_.directory->memory(target.node)
+                           : nullptr;
+  if (memory == nullptr) {
+    dmi.set_start_address(trans.get_address());
+    dmi.set_end_address(trans.get_address());
+    return false;
+  }
+  const bool given = memory->direct(trans, target.address, dmi);
+  // Granted or refused, the range goes back from the target's addresses to the initiator's, no further than the region.
   const std::uint64_t shift = trans.get_address() - target.address;
   dmi.set_start_address(dmi.get_start_address() + shift);
-  dmi.set_end_address(std::min(dmi.get_end_address() + shift, trans.get_address() + (target.room - 1)));
-  dmi_given_ = true;
-  return true;
+  dmi.set_end_address(std::min<std::uint64_t>(dmi.get_end_address(), target.address + (target.room - 1)) + shift);
+  dmi_given_ = dmi_given_ || given;
+  return given;
 }
 
 void InitiatorPort::invalidate_dmi(std::uint64_t first, std::uint64_t last) {
@@ -223,6 +228,8 @@ void InitiatorPort::deliver(Packet& packet) {
   if (last) {
     p.end = packet.train.tail();
     p.all_there = true;
+    if (ni_.params().foreign_initiator)
+      ni_.record(p.write, p.begun, p.end, kNoPe, p.trans->get_address(), p.trans->get_data_length());
   }
   context_.consume(packet);
 

@@ -1,6 +1,7 @@
 #include <kb/modules/fabric/memory_port.h>
 
 #include <kb/modules/memory/memory_module.h>
+#include <kb/tlm_if/errors.h>
 
 #include <algorithm>
 
@@ -78,7 +79,7 @@ void MemoryPort::deliver(Packet& packet) {
 
 void MemoryPort::service(Ps now) {
   const std::uint64_t delta = sc_core::sc_delta_count();
-  while (in_request_phase_ == nullptr) {
+  while (in_request_phase_ == nullptr && request_free_ <= now) {
     std::size_t best = waiting_.size();
     std::uint32_t best_turn = 0;
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
@@ -102,7 +103,7 @@ void MemoryPort::service(Ps now) {
   if (in_request_phase_ != nullptr) return;  // END_REQ comes back here
   Ps next = kNever;
   for (const Request* r : waiting_) next = std::min(next, r->due);
-  if (next != kNever) ni_.service_at(next);
+  if (next != kNever) ni_.service_at(std::max(next, request_free_));
 }
 
 void MemoryPort::begin(Request& r, Ps at) {
@@ -138,7 +139,10 @@ void MemoryPort::begin(Request& r, Ps at) {
   const bool still_open = find(trans) == &r;
   if (!still_open) return;  // answered and closed from within the call
   if (!ours && r.write) r.complete = complete;
-  if (answer != tlm::TLM_ACCEPTED && in_request_phase_ == &trans) in_request_phase_ = nullptr;
+  if (answer != tlm::TLM_ACCEPTED && in_request_phase_ == &trans) {
+    in_request_phase_ = nullptr;
+    request_free_ = now_ps() + to_ps(delay);
+  }
   if (answer == tlm::TLM_COMPLETED || (answer == tlm::TLM_UPDATED && phase == tlm::BEGIN_RESP)) {
     const Ps response = now_ps() + to_ps(delay);
     if (answer == tlm::TLM_UPDATED) {
@@ -164,15 +168,25 @@ MemoryPort::Request* MemoryPort::find(const tlm::tlm_generic_payload& trans) {
 
 tlm::tlm_sync_enum MemoryPort::nb_transport_bw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                                sc_core::sc_time& delay) {
-  if (phase != tlm::END_REQ && phase != tlm::BEGIN_RESP) return tlm::TLM_ACCEPTED;  // ignorable phases
-  if (in_request_phase_ == &trans) {
+  const auto refuse = [&](const char* found) {
+    throw ModelError(ni_.title() + ": found " + found +
+                     " from the target behind it; allowed: END_REQ and BEGIN_RESP, "
+                     "once each and in this order, of a transaction that was begun, and ignorable phases");
+  };
+  if (phase == tlm::UNINITIALIZED_PHASE || phase == tlm::BEGIN_REQ || phase == tlm::END_RESP) refuse(phase.get_name());
+  if (phase != tlm::END_REQ && phase != tlm::BEGIN_RESP) return tlm::TLM_ACCEPTED;  // an ignorable phase
+  const Ps at = now_ps() + to_ps(delay);
+  Request* r = find(trans);
+  const bool ends_request = in_request_phase_ == &trans;
+  if (r == nullptr || r->answered || (phase == tlm::END_REQ && !ends_request))
+    refuse(phase == tlm::END_REQ ? "a second END_REQ" : "a second BEGIN_RESP");
+  if (ends_request) {
     in_request_phase_ = nullptr;
-    if (!waiting_.empty()) ni_.service_at(now_ps());
+    request_free_ = at;
+    if (!waiting_.empty()) ni_.service_at(at);
   }
   if (phase == tlm::END_REQ) return tlm::TLM_ACCEPTED;
-  Request* r = find(trans);
-  if (r == nullptr || r->answered) return tlm::TLM_ACCEPTED;
-  answered(*r, now_ps() + to_ps(delay));
+  answered(*r, at);
   phase = tlm::END_RESP;
   return tlm::TLM_COMPLETED;
 }
@@ -251,19 +265,7 @@ void MemoryPort::close(Request& r) {
 }
 
 void MemoryPort::record(const Request& r, Ps end) {
-  if (context_.recorder == nullptr || !recording_) return;
-  OpRecord o;
-  o.t_start = r.due;
-  o.t_end = end;
-  o.component = component_;
-  o.number = records_++;
-  o.kind = OpKind::memory;
-  o.name = r.write ? OpName::mem_write : OpName::mem_read;
-  o.pe = r.issuer;
-  o.address = r.address;
-  o.bytes = r.bytes;
-  o.path_ps = end - r.due;
-  context_.recorder->emit(std::move(o));
+  ni_.record(r.write, r.due, end, r.issuer, r.address, r.bytes);
 }
 
 // ---- uncontended times --------------------------------------------------------------------------------------

@@ -148,6 +148,28 @@ tlm::tlm_sync_enum NetworkInterface::CompletionIn::nb_transport_fw(Packet& packe
   return tlm::TLM_ACCEPTED;
 }
 
+void NetworkInterface::set_component(std::uint32_t component) {
+  component_ = component;
+  recording_ = context_.recorder != nullptr;
+}
+
+void NetworkInterface::record(bool write, Ps start, Ps end, std::uint32_t issuer, std::uint64_t address,
+                              std::uint64_t bytes) {
+  if (!recording_) return;
+  OpRecord o;
+  o.t_start = start;
+  o.t_end = end;
+  o.component = component_;
+  o.number = records_++;
+  o.kind = OpKind::memory;
+  o.name = write ? OpName::mem_write : OpName::mem_read;
+  o.pe = issuer;
+  o.address = address;
+  o.bytes = bytes;
+  o.path_ps = end - start;
+  context_.recorder->emit(std::move(o));
+}
+
 void NetworkInterface::service_at(Ps when) {
   if (when >= service_at_) return;
   service_at_ = when;

@@ -1,6 +1,6 @@
 #include <kb/modules/memory/memory_controller.h>
 
-#include <kb/tlm_if/errors.h>
+#include <kb/modules/fabric/base_protocol.h>
 
 #include <algorithm>
 
@@ -108,11 +108,7 @@ bool MemoryController::accept(tlm::tlm_generic_payload& trans) const {
     trans.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
     return false;
   }
-  if (trans.get_streaming_width() < bytes) {
-    trans.set_response_status(tlm::TLM_BURST_ERROR_RESPONSE);
-    return false;
-  }
-  return true;
+  return check_attributes(trans);
 }
 
 MemoryController::Access& MemoryController::open(tlm::tlm_generic_payload& trans, Ps at) {
@@ -183,21 +179,22 @@ void MemoryController::train_extended(tlm::tlm_generic_payload& trans, TransferE
 
 tlm::tlm_sync_enum MemoryController::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                                      sc_core::sc_time& delay) {
-  if (phase == tlm::END_RESP) {
-    gate_.ended();
-    if (gate_.ready()) wake_at(now_ps());
-    return tlm::TLM_COMPLETED;
+  const Ps at = now_ps() + to_ps(delay);
+  switch (forward_phase(params_.title, trans, phase)) {
+    case ForwardPhase::end_of_response:
+      gate_.ended(at);
+      if (gate_.ready()) wake_at(now_ps());
+      return tlm::TLM_COMPLETED;
+    case ForwardPhase::ignorable: return tlm::TLM_ACCEPTED;
+    case ForwardPhase::request: break;
   }
-  if (!trans.has_mm())
-    throw ModelError(params_.title + ": found a payload without a memory manager on nb_transport; allowed: one "
-                     "that can be held until its response (tlm_generic_payload::set_mm)");
   if (trans.get_command() == tlm::TLM_IGNORE_COMMAND) {
     trans.set_response_status(tlm::TLM_OK_RESPONSE);
     return tlm::TLM_COMPLETED;
   }
   if (!accept(trans)) return tlm::TLM_COMPLETED;
   trans.acquire();
-  open(trans, now_ps() + to_ps(delay));
+  open(trans, at);
   phase = tlm::END_REQ;
   return tlm::TLM_UPDATED;
 }
@@ -349,9 +346,9 @@ void MemoryController::serve_write(const Piece& piece) {
 void MemoryController::move_data(Access& access) {
   tlm::tlm_generic_payload& t = *access.trans;
   t.set_dmi_allowed(context_.dmi);
-  if ((access.ext != nullptr && access.ext->timing_only) || t.get_data_ptr() == nullptr) return;
+  if (access.ext != nullptr && access.ext->timing_only) return;
   const unsigned char* enable = t.get_byte_enable_ptr();
-  if (enable != nullptr && t.get_byte_enable_length() != 0) {
+  if (enable != nullptr) {
     if (access.write)
       store_.write(t.get_address(), t.get_data_ptr(), t.get_data_length(), enable, t.get_byte_enable_length());
     else

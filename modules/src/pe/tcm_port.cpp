@@ -1,5 +1,5 @@
+#include <kb/modules/fabric/base_protocol.h>
 #include <kb/modules/pe/tcm_port.h>
-#include <kb/tlm_if/errors.h>
 
 #include <algorithm>
 #include <cstring>
@@ -101,15 +101,14 @@ void TcmPort::b_transport(tlm::tlm_generic_payload& trans, sc_core::sc_time& del
 
 tlm::tlm_sync_enum TcmPort::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                             sc_core::sc_time& delay) {
-  if (phase == tlm::END_RESP) {
-    response_ends_.append(true, arrival(delay));
-    wake_at(arrival(delay));
-    return tlm::TLM_COMPLETED;
+  switch (forward_phase(name(), trans, phase)) {
+    case ForwardPhase::end_of_response:
+      response_ends_.append(true, arrival(delay));
+      wake_at(arrival(delay));
+      return tlm::TLM_COMPLETED;
+    case ForwardPhase::ignorable: return tlm::TLM_ACCEPTED;
+    case ForwardPhase::request: break;
   }
-  if (phase != tlm::BEGIN_REQ) return tlm::TLM_ACCEPTED;  // an ignorable phase
-  if (!trans.has_mm())
-    throw ModelError(std::string(name()) + ": found a payload without a memory manager on nb_transport; expected "
-                                           "one (b_transport takes payloads without)");
   trans.acquire();
   const Ps at = arrival(delay);
   Access access{&trans, at, count_++};

@@ -23,7 +23,9 @@ class Scope final : public sc_core::sc_module {
   }
 };
 
-std::string last_segment(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+std::string last_segment(const std::string& name) {
+  return name.substr(name.rfind('.') + 1);
+}
 
 constexpr int kSipShift = AddressMap::kOffsetBits + AddressMap::kDieBits;
 constexpr std::uint64_t kDieBytes = 1ull << AddressMap::kOffsetBits;
@@ -42,10 +44,10 @@ struct Fabric::Impl {
     context.directory = &self;
     context.granularity = c.granularity.granularity;
     context.flit_bytes = c.cube.hbm.burst_bytes;
-    context.flits_per_packet =
-        c.granularity.granularity == Granularity::flit
-            ? 1
-            : static_cast<std::uint32_t>(std::max<std::uint64_t>(1, c.granularity.packet_bytes / c.cube.hbm.burst_bytes));
+    context.flits_per_packet = c.granularity.granularity == Granularity::flit
+                                   ? 1
+                                   : static_cast<std::uint32_t>(std::max<std::uint64_t>(
+                                         1, c.granularity.packet_bytes / c.cube.hbm.burst_bytes));
     context.dmi = options.dmi;
     context.activity = options.activity;
     context.faults = options.faults;
@@ -260,6 +262,7 @@ struct Fabric::Impl {
   void make_edge(std::uint32_t n, const std::string& name) {
     NetworkInterfaceParams p;
     p.initiator = true;
+    p.foreign_initiator = true;
     p.lane_policy = LanePolicy::issuer;
     p.memory = true;
     make_interface(n, name, p);
@@ -270,6 +273,7 @@ struct Fabric::Impl {
     NetworkInterfaceParams p;
     p.node = node_params(n);
     p.initiator = true;
+    p.foreign_initiator = config.open.host_port;
     p.lane_policy = LanePolicy::target;
     p.control = true;
     auto ni = registry->pcie_ep.find(config.sip.io.pcie_ep_impl)("pcie_ep", context, p);
@@ -408,22 +412,36 @@ Fabric::Fabric(const SystemConfig& config, const FabricOptions& options)
     : impl_(std::make_unique<Impl>(*this, config, options)) {}
 Fabric::~Fabric() = default;
 
-const SystemConfig& Fabric::config() const { return impl_->config; }
-const Topology& Fabric::topology() const { return impl_->topology; }
-RouteTable& Fabric::routes() { return impl_->table; }
-const AddressMap& Fabric::addresses() const { return impl_->map; }
-const PeAttachment& Fabric::pe(std::uint32_t rank) const { return impl_->pes.at(rank); }
-HostPort& Fabric::host() { return *impl_->host; }
-BaseTargetSocket& Fabric::host_socket() { return impl_->host->socket; }
+const SystemConfig& Fabric::config() const {
+  return impl_->config;
+}
+const Topology& Fabric::topology() const {
+  return impl_->topology;
+}
+RouteTable& Fabric::routes() {
+  return impl_->table;
+}
+const AddressMap& Fabric::addresses() const {
+  return impl_->map;
+}
+const PeAttachment& Fabric::pe(std::uint32_t rank) const {
+  return impl_->pes.at(rank);
+}
+HostPort& Fabric::host() {
+  return *impl_->host;
+}
+BaseTargetSocket& Fabric::host_socket() {
+  return impl_->host->socket;
+}
 
 BaseInitiatorSocket& Fabric::open_hbm(const std::string& name) {
   return impl_->open_end(name, impl_->config.open.hbm, "open.hbm", "").initiator_socket();
 }
-Fabric::Edge Fabric::open_ucie(const std::string& name) {
+OpenEdge Fabric::open_ucie(const std::string& name) {
   NetworkInterface& ni = impl_->open_end(name, impl_->config.open.ucie_edge, "open.ucie_edge", ".edge");
   return {ni.initiator_socket(), ni.target_socket()};
 }
-Fabric::Edge Fabric::open_inter_sip(const std::string& name) {
+OpenEdge Fabric::open_inter_sip(const std::string& name) {
   NetworkInterface& ni = impl_->open_end(name, impl_->config.open.inter_sip, "open.inter_sip", "_port");
   return {ni.initiator_socket(), ni.target_socket()};
 }
@@ -433,7 +451,7 @@ void Fabric::register_components(ComponentTable& table) {
     const TopologyNode& node = impl_->topology.node(n);
     if (node.kind == NodeKind::pe) continue;  // PEs register their engines
     const std::uint32_t number = table.add(node.name);
-    if (MemoryPort* m = memory(n)) m->set_component(number);
+    if (NetworkInterface* ni = impl_->interfaces[n]) ni->set_component(number);
   }
 }
 
@@ -457,9 +475,15 @@ std::vector<LinkStats> Fabric::link_stats() const {
   return stats;
 }
 
-std::uint64_t Fabric::messages() const { return impl_->context.injected; }
-std::uint64_t Fabric::activations() const { return impl_->context.activations; }
-std::uint64_t Fabric::in_flight() const { return impl_->context.injected - impl_->context.delivered; }
+std::uint64_t Fabric::messages() const {
+  return impl_->context.injected;
+}
+std::uint64_t Fabric::activations() const {
+  return impl_->context.activations;
+}
+std::uint64_t Fabric::in_flight() const {
+  return impl_->context.injected - impl_->context.delivered;
+}
 
 void Fabric::check_conservation() const {
   const FabricContext& c = impl_->context;
@@ -490,7 +514,9 @@ unsigned Fabric::transport_dbg(tlm::tlm_generic_payload& trans) {
   return done;
 }
 
-void Fabric::invalidate_dmi() { invalidate_dmi(0, ~std::uint64_t{0}); }
+void Fabric::invalidate_dmi() {
+  invalidate_dmi(0, ~std::uint64_t{0});
+}
 
 void Fabric::invalidate_dmi(std::uint64_t first, std::uint64_t last) {
   for (NetworkInterface* ni : impl_->interfaces)
@@ -518,7 +544,8 @@ bool Fabric::decode(std::uint32_t from, std::uint64_t address, FabricTarget& tar
     return false;
   }
   const auto s = static_cast<std::uint32_t>(sip);
-  const std::uint32_t die = static_cast<std::uint32_t>(address >> AddressMap::kOffsetBits) & ((1u << AddressMap::kDieBits) - 1);
+  const std::uint32_t die =
+      static_cast<std::uint32_t>(address >> AddressMap::kOffsetBits) & ((1u << AddressMap::kDieBits) - 1);
   if (die >= Topology::kFirstEdgeDie) {
     const std::uint32_t edge = die - Topology::kFirstEdgeDie;
     if (edge >= topology.edges(s).size()) return false;
@@ -551,6 +578,8 @@ MemoryPort* Fabric::memory(std::uint32_t node) {
   return ni != nullptr ? ni->memory() : nullptr;
 }
 
-std::string Fabric::describe(std::uint64_t address) const { return impl_->map.describe(address); }
+std::string Fabric::describe(std::uint64_t address) const {
+  return impl_->map.describe(address);
+}
 
 }  // namespace kb

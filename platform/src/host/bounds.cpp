@@ -9,7 +9,7 @@
 
 namespace kb {
 
-void fill_bounds(LaunchResult& result, const MachineInfo& machine, bool all_bytes_due) {
+void fill_bounds(LaunchResult& result, const MachineInfo& machine, LinkBytes counted) {
   Ps compute = 0, memory_ps = 0, tcm = 0, dispatch = 0, serial = 0;
   double must = 0, moved = 0;
   for (const auto& pe : result.pes) {
@@ -23,8 +23,8 @@ void fill_bounds(LaunchResult& result, const MachineInfo& machine, bool all_byte
     must += static_cast<double>(pe.must_read_bytes + pe.must_write_bytes);
     moved += static_cast<double>(pe.dma_read_bytes + pe.dma_write_bytes);
   }
-  if (moved > 0) {
-    const double share = all_bytes_due ? 1.0 : std::min(1.0, must / moved);
+  if (moved > 0 && counted != LinkBytes::none) {
+    const double share = counted == LinkBytes::all ? 1.0 : std::min(1.0, must / moved);
     for (const auto& link : result.links)
       memory_ps = std::max(memory_ps, static_cast<Ps>(static_cast<double>(link.bytes) * share / link.bw_gbs * 1000.0));
   }

@@ -63,9 +63,10 @@ void SimHost::finish_records() {
   finished();
 }
 
-// A caller outside of any process gets control back at the end of this delta.
+// A caller outside of any process gets control back at the end of this delta; one that is a process is woken by the event,
+// and the simulation around it goes on.
 void SimHost::resume_caller() {
-  if (running_) sc_core::sc_pause();
+  if (running_ && outside_) sc_core::sc_pause();
 }
 
 // Waits for the engines of one PE after the other; the last to finish ends the run whatever the order.
@@ -114,6 +115,7 @@ void SimHost::run_until_done() {
   if (tick_) tick_event_.notify(to_sc_time(kTick));
   const auto status = sc_core::sc_get_status();
   const bool inside = status == sc_core::SC_RUNNING;
+  outside_ = !inside;
   if (inside) {
     while (!done_ && !error_) sc_core::wait(done_event_);
   } else {
@@ -146,7 +148,7 @@ LaunchResult SimHost::collect(const std::vector<std::uint32_t>& pes, Ps start, P
   for (const auto rank : pes) result.pes.push_back(sim_->pe(rank).stats(start, end));
   result.links = sim_->links();
   result.messages = sim_->messages() - messages_before;
-  fill_bounds(result, machine(), false);
+  fill_bounds(result, machine(), sim_->foreign_ip() ? LinkBytes::none : LinkBytes::share);
   return result;
 }
 
@@ -217,7 +219,7 @@ LaunchResult SimHost::run_transfers(const std::vector<DirectTransfer>& transfers
   active_.clear();
   LaunchResult result = collect(pes, first, last, messages);
   for (std::size_t i = 0; i < pes.size(); ++i) result.pes[i].done = sim_->pe(pes[i]).last_transfer_end();
-  fill_bounds(result, machine(), true);
+  fill_bounds(result, machine(), sim_->foreign_ip() ? LinkBytes::none : LinkBytes::all);
   check_bounds(result, false);
   return result;
 }

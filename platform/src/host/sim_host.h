@@ -25,7 +25,8 @@ class SimMachine {
   /// Common start of the last launch, as stamped.
   virtual Ps launch_start() const = 0;
   /// Starts a copy at the host port; `done` gets the latency of spec 7.2.
-  virtual void start_copy(bool to_device, std::uint64_t physical, std::uint64_t bytes, std::function<void(Ps)> done) = 0;
+  virtual void start_copy(bool to_device, std::uint64_t physical, std::uint64_t bytes,
+                          std::function<void(Ps)> done) = 0;
   virtual MemoryView& memory() = 0;
   /// Counters of links and channels start from zero.
   virtual void reset_links() = 0;
@@ -73,6 +74,7 @@ class SimHost : public sc_core::sc_module, public TensorHost, public FaultSink {
   sc_core::sc_event tick_event_{"host_tick"};
   sc_core::sc_event watch_event_{"host_watch"};
   bool running_ = false;
+  bool outside_ = false;   // the caller is no process
   bool watching_ = false;  // run_transfers has work for watch_transfers
   bool done_ = false;
   std::exception_ptr error_;

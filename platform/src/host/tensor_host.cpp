@@ -12,7 +12,8 @@ constexpr std::uint64_t kTcmAlignment = 64;
 
 std::uint64_t bytes_of(const std::string& name, const Shape& shape, DType dtype) {
   std::uint64_t bytes = 0;
-  if (__builtin_mul_overflow(static_cast<std::uint64_t>(shape.numel()), static_cast<std::uint64_t>(size_of(dtype)), &bytes))
+  if (__builtin_mul_overflow(static_cast<std::uint64_t>(shape.numel()), static_cast<std::uint64_t>(size_of(dtype)),
+                             &bytes))
     throw InputError(name + ": found shape " + shape.str() + "; allowed: a size that fits 64 bits");
   return bytes;
 }
@@ -36,8 +37,7 @@ TensorHost::TensorHost(const SystemConfig& config, Mode mode)
 
 Tensor TensorHost::allocate(const std::string& name, DType dtype, Space space,
                             const std::vector<std::pair<std::uint32_t, Shape>>& shards) {
-  if (space == Space::sram)
-    throw InputError("tensor " + name + ": found space sram; allowed: hbm, tcm");
+  if (space == Space::sram) throw InputError("tensor " + name + ": found space sram; allowed: hbm, tcm");
   Tensor t;
   t.id = next_id_++;
   t.name = name;
@@ -78,6 +78,28 @@ void TensorHost::free(const Tensor& tensor) {
       virtual_.free(s.addr);
     }
   }
+}
+
+std::uint64_t TensorHost::physical_address(const Tensor& tensor, std::size_t shard) const {
+  if (shard >= tensor.shards.size())
+    throw InputError("tensor " + tensor.name + ": found shard " + std::to_string(shard) + "; allowed: below " +
+                     std::to_string(tensor.shards.size()));
+  const Shard& s = tensor.shards[shard];
+  const PeId id = machine_.pe_of(s.pe);
+  if (tensor.space == Space::tcm) return map_.tcm(id.sip, id.cube, id.pe, s.addr);
+  const PhysicalRun run = pages_.translate(s.addr, 1);
+  if (run.bytes == 0)
+    throw InputError("tensor " + tensor.name + ": found shard " + std::to_string(shard) +
+                     " without memory; allowed: an allocated one that is not empty");
+  return run.address;
+}
+
+std::uint64_t TensorHost::map(std::uint64_t physical, std::uint64_t bytes, const std::string& what) {
+  const std::uint64_t into = physical % page_bytes_;
+  const std::uint64_t mapped = (into + bytes + page_bytes_ - 1) / page_bytes_ * page_bytes_;
+  const std::uint64_t address = virtual_.allocate(mapped, what);
+  pages_.map(address, physical - into, mapped, what);
+  return address + into;
 }
 
 std::vector<std::uint32_t> TensorHost::participants(const LaunchOptions& options) const {

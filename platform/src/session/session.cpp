@@ -1,31 +1,27 @@
 #include <kb/platform/session.h>
 
-#include <kb/modules/fabric/context.h>
 #include <kb/platform/data_pass.h>
 #include <kb/platform/emit_host.h>
 #include <kb/platform/kernel_scope.h>
 #include <kb/platform/platform.h>
+#include <kb/platform/recording.h>
 #include <kb/platform/version.h>
 #include <kb/tlm_if/numerics.h>
 #include <kb/traces/npy.h>
 #include <kb/traces/op_log_reader.h>
-#include <kb/traces/op_log_writer.h>
 #include <kb/traces/output_file.h>
-#include <kb/traces/perfetto_writer.h>
-#include <kb/traces/sqlite_writer.h>
 #include <kb/traces/summary.h>
-#include <kb/traces/vcd_writer.h>
 
+#include <fmt/format.h>
+#include <sys/resource.h>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fmt/format.h>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <sys/resource.h>
 
 namespace kb {
 
@@ -137,7 +133,8 @@ RunSummary summarise(const RunSpec& spec, const std::vector<Params::Item>& param
       char* end = nullptr;
       const long long number = std::strtoll(p.value.c_str(), &end, 10);
       const bool is_number = p.type == ParamType::integer && !p.value.empty() && *end == '\0';
-      s.params.emplace_back(p.name, is_number ? SummaryValue(static_cast<std::int64_t>(number)) : SummaryValue(p.value));
+      s.params.emplace_back(p.name,
+                            is_number ? SummaryValue(static_cast<std::int64_t>(number)) : SummaryValue(p.value));
     }
   }
   s.topology = std::filesystem::path(spec.topology).filename().string();
@@ -202,11 +199,13 @@ std::string csv_of(const ResultTable& table) {
   return text;
 }
 
-/// DIR/links.csv: what every link and memory channel that was used carried, and how long it was busy, over all launches.
+/// DIR/links.csv: what every link and memory channel that was used carried, and how long it was busy, over all
+/// launches.
 std::string links_csv(const std::vector<LinkStats>& links) {
   std::string text = "name,bw_gbs,bytes,busy_ns\n";
   for (const auto& l : links)
-    if (l.bytes != 0) text += fmt::format("{},{},{},{}.{:03}\n", l.name, l.bw_gbs, l.bytes, l.busy / 1000, l.busy % 1000);
+    if (l.bytes != 0)
+      text += fmt::format("{},{},{},{}.{:03}\n", l.name, l.bw_gbs, l.bytes, l.busy / 1000, l.busy % 1000);
   return text;
 }
 
@@ -215,48 +214,6 @@ void make_directory(const std::string& dir) {
   std::filesystem::create_directories(dir, error);
   if (error) throw IoError(fmt::format("{}: cannot create the directory: {}", dir, error.message()));
 }
-
-class VcdLinks : public LinkObserver {
- public:
-  VcdWriter* writer = nullptr;
-  void link_busy(std::uint32_t link, Ps from, Ps to) override {
-    if (writer != nullptr) writer->link_busy(link, from, to);
-  }
-};
-
-/// The output streams of a run that follow the event stream.
-struct Streams {
-  std::unique_ptr<OpLogWriter> log;
-  std::unique_ptr<VcdWriter> vcd;
-  std::unique_ptr<PerfettoWriter> perfetto;
-  std::unique_ptr<SqliteWriter> sqlite;
-  std::vector<std::string> names;  // of the files in the output directory
-
-  void finish() {
-    if (log) log->finish();
-    if (vcd) vcd->finish();
-    if (perfetto) perfetto->finish();
-    if (sqlite) sqlite->finish();
-  }
-  void abandon() {
-    if (log) log->abandon();
-    if (vcd) vcd->abandon();
-    if (perfetto) perfetto->abandon();
-    if (sqlite) sqlite->abandon();
-  }
-};
-
-/// Passes the stream on to a sink that can only be made after the platform.
-class LateSink : public OpSink {
- public:
-  std::vector<OpSink*> sinks;
-  void record(const OpRecord& r) override {
-    for (auto* s : sinks) s->record(r);
-  }
-  void flush() override {
-    for (auto* s : sinks) s->flush();
-  }
-};
 
 /// A host that replays a saved op log in place of every launch.
 class ReplayHost : public TensorHost {
@@ -320,7 +277,9 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
-void request_interrupt() { interrupt_requested = true; }
+void request_interrupt() {
+  interrupt_requested = true;
+}
 
 RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const Progress& progress) {
   const auto wall_start = std::chrono::steady_clock::now();
@@ -341,23 +300,15 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   }
 
   KernelScope kernel;
-  Streams streams;
-  VcdLinks links;
-  LateSink late;
   std::string what = bench.name();
   double fraction = -1.0;
   std::unique_ptr<EmitHost> emit;
   std::unique_ptr<Platform> platform;
-  std::unique_ptr<DataPass> pass;
-  const MathTable table = MathTable::builtin();
   NpyOutputs outputs(spec.out + "/tensors", outcome.files);
 
   const bool files = !spec.out.empty();
-  const bool log = files && spec.log && spec.mode != Mode::emit;
-  const bool vcd = files && spec.traces.vcd && spec.mode != Mode::emit;
-  const bool perfetto = files && spec.traces.perfetto && spec.mode != Mode::emit;
-  const bool sqlite = files && spec.traces.sqlite && spec.mode != Mode::emit;
-  const bool recorded = log || vcd || perfetto || sqlite || spec.mode == Mode::data;
+  const bool recorded = files && spec.mode != Mode::emit;
+  Recording recording(spec.out, recorded && spec.log, recorded ? spec.traces : TraceOptions{});
 
   Host* host = nullptr;
   if (spec.mode == Mode::emit) {
@@ -367,44 +318,14 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
     PlatformOptions options;
     options.mode = spec.mode;
     options.build_shuffle = spec.build_shuffle;
-    if (recorded) options.sinks.push_back(&late);
-    if (vcd) options.links = &links;
+    recording.observe(options);
     options.tick = [&](Ps now) {
       if (progress) progress(ns_from_ps(now), what, fraction);
       return !interrupt_requested.load();
     };
     platform = std::make_unique<Platform>("tray", config, options);
     host = &platform->host();
-    if (spec.mode == Mode::data) {
-      pass = std::make_unique<DataPass>(host->machine(), platform->memory(), table, &platform->components());
-      late.sinks.push_back(pass.get());
-    }
-    const ComponentTable& names = platform->components();
-    TraceFilter filter;
-    filter.scope = spec.traces.scope;
-    if (spec.traces.window_ns)
-      filter.window = std::make_pair(ps_from_ns(spec.traces.window_ns->first), ps_from_ns(spec.traces.window_ns->second));
-    const auto add = [&](auto& stream, const char* name, auto made) {
-      stream = std::move(made);
-      late.sinks.push_back(stream.get());
-      streams.names.emplace_back(name);
-    };
-    if (log) add(streams.log, "op_log.jsonl", std::make_unique<OpLogWriter>(spec.out + "/op_log.jsonl", names));
-    if (vcd) {
-      VcdWriter::Options v;
-      v.filter = filter;
-      v.queue_slots = config.pe.ipcq.slots;
-      add(streams.vcd, "trace.vcd", std::make_unique<VcdWriter>(spec.out + "/trace.vcd", names, v));
-      streams.vcd->set_links(platform->link_names());
-      links.writer = streams.vcd.get();
-    }
-    if (perfetto)
-      add(streams.perfetto, "trace.perfetto.json",
-          std::make_unique<PerfettoWriter>(spec.out + "/trace.perfetto.json", names, filter));
-    if (sqlite) {
-      add(streams.sqlite, "trace.sqlite", std::make_unique<SqliteWriter>(spec.out + "/trace.sqlite", names, filter));
-      streams.sqlite->set_config(config_items(config));
-    }
+    recording.open(*platform);
   }
 
   BenchContext::Options context;
@@ -422,21 +343,21 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
     outcome.status = status;
     outcome.message = message;
     outcome.code = code;
-    streams.abandon();
+    recording.abandon();
   };
   try {
     BenchContext ctx(*host, std::move(context));
     outcome.result = bench.run(ctx);
     inputs.check_all_used();
     if (platform) platform->check_conservation();
-    streams.finish();
+    recording.finish();
     if (outcome.result.numerics.checked && !outcome.result.numerics.pass) {
       outcome.code = ExitCode::wrong_result;
-      outcome.message = fmt::format("{}: found a relative RMSE of {:.3g}; allowed: {:.3g}, and no NaN or inf", spec.bench,
-                                    outcome.result.numerics.rel_rmse, outcome.result.numerics.tolerance);
+      outcome.message = fmt::format("{}: found a relative RMSE of {:.3g}; allowed: {:.3g}, and no NaN or inf",
+                                    spec.bench, outcome.result.numerics.rel_rmse, outcome.result.numerics.tolerance);
     }
   } catch (const InputError&) {
-    streams.abandon();
+    recording.abandon();
     throw;  // found before simulation: nothing to report but the message
   } catch (const Interrupted& e) {
     fail("interrupted", e.what(), e.code());
@@ -452,15 +373,13 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   summary.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_start).count();
   summary.activations = platform ? platform->activations() : 0;
   summary.peak_rss_mb = peak_rss_mb();
-  if (streams.log) summary.op_log = RunSummary::OpLogDigest{streams.log->records(), streams.log->hash()};
+  if (const auto log = recording.op_log()) summary.op_log = RunSummary::OpLogDigest{log->records, log->hash};
   outcome.summary_json = summary_json(summary);
   outcome.table = summary_table(summary);
   if (files) {
-    const bool done = outcome.status == "done";
-    for (const auto& name : streams.names) outcome.files.push_back(spec.out + "/" + name + (done ? "" : ".part"));
-    if (vcd && done) outcome.view_command = streams.vcd->view_command();
-    for (const auto& t : outcome.result.tables)
-      write_text(spec.out + "/" + t.name + ".csv", csv_of(t), outcome.files);
+    for (const auto& file : recording.files()) outcome.files.push_back(file);
+    outcome.view_command = recording.view_command();
+    for (const auto& t : outcome.result.tables) write_text(spec.out + "/" + t.name + ".csv", csv_of(t), outcome.files);
     if (platform) write_text(spec.out + "/links.csv", links_csv(summary.totals.links), outcome.files);
     write_text(spec.out + "/summary.json", outcome.summary_json, outcome.files);
   }
@@ -480,8 +399,10 @@ RunOutcome replay_session(const std::string& dir, const BenchRegistry& benches) 
     return summary[key].get<std::string>();
   };
   if (text("mode") != "data")
-    throw InputError(fmt::format("{}: found a run in mode {}; allowed: replay of --mode data --dump", dir, text("mode")));
-  if (text("status") != "done") throw InputError(fmt::format("{}: found a run that is {}; allowed: done", dir, text("status")));
+    throw InputError(
+        fmt::format("{}: found a run in mode {}; allowed: replay of --mode data --dump", dir, text("mode")));
+  if (text("status") != "done")
+    throw InputError(fmt::format("{}: found a run that is {}; allowed: done", dir, text("status")));
   const Bench& bench = benches.get(text("bench"));
   std::map<std::string, std::string> given;
   for (const auto& [key, value] : summary["params"].items())
@@ -525,9 +446,10 @@ RunOutcome replay_session(const std::string& dir, const BenchRegistry& benches) 
     const auto& digest = summary["op_log"];
     const auto records = digest.value("records", std::uint64_t{0});
     if (records != reader.records() || digest.value("hash", std::string()) != fmt::format("{:016x}", reader.hash()))
-      throw ModelError(fmt::format("{}/op_log.jsonl: found {} records with hash {:016x}; allowed: {} records with hash {} (the "
-                                   "log was changed)",
-                                   dir, reader.records(), reader.hash(), records, digest.value("hash", std::string())));
+      throw ModelError(
+          fmt::format("{}/op_log.jsonl: found {} records with hash {:016x}; allowed: {} records with hash {} (the "
+                      "log was changed)",
+                      dir, reader.records(), reader.hash(), records, digest.value("hash", std::string())));
   }
   if (!outputs.different().empty()) {
     outcome.code = ExitCode::wrong_result;
@@ -536,8 +458,8 @@ RunOutcome replay_session(const std::string& dir, const BenchRegistry& benches) 
     outcome.code = ExitCode::wrong_result;
     outcome.message = "replay: found numerics out of tolerance";
   }
-  outcome.table = fmt::format("replay of {}: {} records, {} tensors compared, {}\n", dir, reader.records(), outputs.compared(),
-                              outputs.different().empty() ? "all bytes equal" : "bytes differ");
+  outcome.table = fmt::format("replay of {}: {} records, {} tensors compared, {}\n", dir, reader.records(),
+                              outputs.compared(), outputs.different().empty() ? "all bytes equal" : "bytes differ");
   return outcome;
 }
 

@@ -26,10 +26,10 @@ namespace kb {
 struct PeAttachment {
   PeId id;
   std::uint32_t rank = 0;
-  BaseTargetSocket* dma = nullptr;      // the PE's DMA initiator: Pe::dma_socket.bind(*dma)
-  BaseInitiatorSocket* tcm = nullptr;   // traffic to its TCM and queue window, physical addresses: bind(Pe::tcm_socket)
-  PacketInitiatorSocket* launch = nullptr;    // launches to its cpu: bind(Pe::control_in)
-  PacketTargetSocket* completion = nullptr;   // completions of its cpu: Pe::control_out.bind(*completion)
+  BaseTargetSocket* dma = nullptr;     // the PE's DMA initiator: Pe::dma_socket.bind(*dma)
+  BaseInitiatorSocket* tcm = nullptr;  // traffic to its TCM and queue window, physical addresses: bind(Pe::tcm_socket)
+  PacketInitiatorSocket* launch = nullptr;   // launches to its cpu: bind(Pe::control_in)
+  PacketTargetSocket* completion = nullptr;  // completions of its cpu: Pe::control_out.bind(*completion)
 };
 
 /// Makes the PE of a cube, called in the scope of the cube's module so that it becomes its child
@@ -41,10 +41,10 @@ struct FabricOptions {
   PeFactory make_pe;                         // none: no PEs are built
   Activity* activity = nullptr;
   FaultSink* faults = nullptr;
-  OpRecorder* recorder = nullptr;            // null: memories record nothing
-  LinkObserver* links = nullptr;             // null: nobody watches links
-  bool dmi = false;                          // true outside timing mode only
-  std::uint64_t shuffle = 0;                 // not 0: seed of a random order of construction and binding, for tests
+  OpRecorder* recorder = nullptr;  // null: memories record nothing
+  LinkObserver* links = nullptr;   // null: nobody watches links
+  bool dmi = false;                // true outside timing mode only
+  std::uint64_t shuffle = 0;       // not 0: seed of a random order of construction and binding, for tests
 };
 
 /// The whole fabric. Construct it inside the constructor of the module that stands for the tray; the SIPs become
@@ -73,17 +73,14 @@ class Fabric final : public FabricDirectory {
   /// UCIe edge of a SIP lies die 21 + i of that SIP, a window of 4 TiB; it leaves with the offset in the window.
   /// A SIP whose inter-SIP port is open reaches all other SIPs through it: those of the tray with their full
   /// address, and beyond them, from SIP number `sips` on, those of what is joined, numbered from 0 again. So two
-  /// trays of one SIP each, joined back to back, see one another as SIP 1. What comes inward is addressed as in this tray.
+  /// trays of one SIP each, joined back to back, see one another as SIP 1. What comes inward is addressed as in this
+  /// tray.
   ///
   /// They go by their names in the topology ("tray.sip0.cube0.hbm3", "tray.sip0.cube0.ucie_w",
   /// "tray.sip0.io.ual_ep"). Throw InputError for a name that is not left open.
   BaseInitiatorSocket& open_hbm(const std::string& name);
-  struct Edge {
-    BaseInitiatorSocket& outward;
-    BaseTargetSocket& inward;
-  };
-  Edge open_ucie(const std::string& name);
-  Edge open_inter_sip(const std::string& name);
+  OpenEdge open_ucie(const std::string& name);
+  OpenEdge open_inter_sip(const std::string& name);
 
   /// Adds memories and fabric components in topology order; from then on memories record under these numbers.
   void register_components(ComponentTable& table);

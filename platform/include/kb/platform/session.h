@@ -3,6 +3,7 @@
 
 #include <kb/kernels/bench.h>
 #include <kb/platform/config.h>
+#include <kb/platform/recording.h>
 #include <kb/tlm_if/errors.h>
 
 #include <functional>
@@ -14,24 +15,15 @@
 
 namespace kb {
 
-/// Which traces a run writes beside its op log.
-struct TraceOptions {
-  bool vcd = false;
-  bool perfetto = false;
-  bool sqlite = false;
-  std::string scope = "*";                           // glob over component names
-  std::optional<std::pair<double, double>> window_ns;  // simulated time
-};
-
 /// Everything that identifies a run (spec 7.1).
 struct RunSpec {
   std::string topology;
-  std::vector<Override> overrides;             // topology keys
+  std::vector<Override> overrides;  // topology keys
   std::string bench;
-  std::map<std::string, std::string> params;   // bench parameters
+  std::map<std::string, std::string> params;  // bench parameters
   Mode mode = Mode::timing;
   std::uint64_t seed = 1;
-  std::string out;                             // directory; empty: no files
+  std::string out;  // directory; empty: no files
   bool log = true;
   TraceOptions traces;
   std::vector<std::pair<std::string, std::string>> inputs;  // NAME -> FILE.npy
@@ -49,10 +41,10 @@ struct RunOutcome {
   std::string message;
   ExitCode code = ExitCode::done;
   BenchResult result;
-  std::string summary_json;   // as written to DIR/summary.json
-  std::string table;          // for the terminal
+  std::string summary_json;  // as written to DIR/summary.json
+  std::string table;         // for the terminal
   std::vector<std::string> files;
-  std::string view_command;   // GTKWave, when a VCD was written
+  std::string view_command;  // GTKWave, when a VCD was written
 };
 
 /// Runs a bench. Throws InputError and IoError for what is found before simulation; everything later ends in

@@ -23,6 +23,10 @@ class TensorHost : public Host {
                   const std::vector<std::pair<std::uint32_t, Shape>>& shards) override;
   void free(const Tensor& tensor) override;
 
+  /// As Platform::physical_address and Platform::map.
+  std::uint64_t physical_address(const Tensor& tensor, std::size_t shard) const;
+  std::uint64_t map(std::uint64_t physical, std::uint64_t bytes, const std::string& what);
+
   const PageTable& page_table() const { return pages_; }
   const AddressMap& addresses() const { return map_; }
 

@@ -18,10 +18,10 @@ namespace kb {
 
 struct HostPortParams {
   std::uint32_t sips = 1;
-  int sip_shift = 47;                       // address bits below the SIP's number
-  std::vector<std::uint32_t> pcie_ep;       // by SIP
+  int sip_shift = 47;                  // address bits below the SIP's number
+  std::vector<std::uint32_t> pcie_ep;  // by SIP
   std::vector<std::uint32_t> io_cpu;
-  bool open = false;                        // the socket is the user's; no copies from here then
+  bool open = false;  // the socket is the user's; no copies from here then
 };
 
 /// The port itself takes no time: overhead and bandwidth are those of the pcie_ep behind it. It keeps the response
@@ -47,8 +47,8 @@ class HostPort final : public sc_core::sc_module,
 
   /// Copies between the host and memory at a physical address, starting now. `done` is called from a process, with
   /// the latency of spec 7.2: to the write's response, or to the last byte read. Without `data` nothing but time is
-  /// moved. One after the other in the order of the calls. Throws InputError where the port is left open, and ModelError
-  /// for an address that decodes to nothing or a range that leaves its region.
+  /// moved. One after the other in the order of the calls. Throws InputError where the port is left open, and
+  /// ModelError for an address that decodes to nothing or a range that leaves its region.
   void start_copy(bool to_device, std::uint64_t address, std::uint64_t bytes, std::function<void(Ps)> done,
                   unsigned char* data = nullptr);
 
@@ -114,13 +114,14 @@ class HostPort final : public sc_core::sc_module,
   std::vector<std::unique_ptr<Sip>> sips_;
   std::unique_ptr<BaseInitiatorSocket> driver_;
 
-  bool busy_ = false;               // BEGIN_RESP given, END_RESP outstanding
-  std::vector<Response> waiting_;   // in no order that matters
+  bool busy_ = false;              // BEGIN_RESP given, END_RESP outstanding
+  Ps free_ = 0;                    // end of the response phase before, where the initiator gave one
+  std::vector<Response> waiting_;  // in no order that matters
   sc_core::sc_event pump_;
 
-  std::deque<Copy> copies_;         // the first one is under way
+  std::deque<Copy> copies_;  // the first one is under way
   tlm::tlm_generic_payload* piece_ = nullptr;
-  Ps copy_end_ = kNever;            // of the first copy's present piece
+  Ps copy_end_ = kNever;  // of the first copy's present piece
   std::vector<Launch> launches_;
   sc_core::sc_event submit_;
   sc_core::sc_event finish_;

@@ -10,7 +10,7 @@
 namespace kb {
 
 /// Accepts any number of outstanding transactions; BEGIN_REQ is answered TLM_UPDATED / END_REQ, an error of address,
-/// streaming width or route TLM_COMPLETED at once. A read's BEGIN_RESP marks its first byte; the times of all flits
+/// attributes or route TLM_COMPLETED at once. A read's BEGIN_RESP marks its first byte; the times of all flits
 /// go into the TransferExtension, where there is one, as they become known. A write's BEGIN_RESP marks its
 /// response. Annotated delays are realised by the packets' arrival times.
 class InitiatorPort final : private tlm::tlm_fw_transport_if<>, private TrainListener {
@@ -35,11 +35,12 @@ class InitiatorPort final : private tlm::tlm_fw_transport_if<>, private TrainLis
     Ps response_at = 0;
     std::uint64_t number = 0;  // of the transaction at this port
     bool write = false;
-    bool announced = false;    // the initiator knows of the response
-    bool all_there = false;    // last data packet, or the response of a write
+    bool announced = false;             // the initiator knows of the response
+    bool all_there = false;             // last data packet, or the response of a write
     sc_core::sc_event* done = nullptr;  // b_transport
-    Ps end = 0;                // last byte, or response
-    FlitTrain own_train;       // write data that came without one
+    Ps begun = 0;
+    Ps end = 0;           // last byte, or response
+    FlitTrain own_train;  // write data that came without one
     Outgoing out;
   };
 

@@ -11,7 +11,8 @@ namespace kb {
 /// Forwards the initiator's own payload with the address that the target expects and a TransferExtension of its own
 /// in place of the initiator's; both are put back before the response leaves. A target of ours gets requests at once,
 /// with their time annotated; any other gets them at their time, one request phase at a time, in the order
-/// (arrival, round-robin over senders, sender), and may answer by any path of the base protocol.
+/// (arrival, round-robin over senders, sender), and may answer by any path of the base protocol. A request phase ends
+/// at the time that END_REQ, or what stands for it, is annotated with. What breaks the protocol is a ModelError.
 ///
 /// Times of a target that knows nothing of trains: read data follows its first byte (BEGIN_RESP) at the link's
 /// bandwidth; a write is answered when its last byte has been in the target for as long as the first one had
@@ -27,11 +28,6 @@ class MemoryPort final : private tlm::tlm_bw_transport_if<>, private TrainListen
   /// Hands on requests whose time has come.
   void service(Ps now);
   bool quiet() const { return requests_.out() == 0; }
-  /// The memory records under this number.
-  void set_component(std::uint32_t component) {
-    component_ = component;
-    recording_ = true;
-  }
 
   unsigned debug(tlm::tlm_generic_payload& trans, std::uint64_t address);
   bool direct(tlm::tlm_generic_payload& trans, std::uint64_t address, tlm::tlm_dmi& dmi);
@@ -44,15 +40,15 @@ class MemoryPort final : private tlm::tlm_bw_transport_if<>, private TrainListen
     std::uint64_t their_address = 0;
     unsigned char* their_data = nullptr;
     const Route* forth = nullptr;
-    std::uint64_t context = 0;    // of the sender's message
-    std::uint64_t address = 0;    // as the target sees it
+    std::uint64_t context = 0;  // of the sender's message
+    std::uint64_t address = 0;  // as the target sees it
     std::uint64_t bytes = 0;
     bool write = false;
-    bool begun = false;           // BEGIN_REQ has gone out
-    bool answered = false;        // BEGIN_RESP has come
-    Ps due = 0;                   // of BEGIN_REQ: the request, or the first byte of write data
+    bool begun = false;     // BEGIN_REQ has gone out
+    bool answered = false;  // BEGIN_RESP has come
+    Ps due = 0;             // of BEGIN_REQ: the request, or the first byte of write data
     std::uint64_t delta = 0;
-    std::uint64_t number = 0;     // of arrival; orders those of one sender
+    std::uint64_t number = 0;  // of arrival; orders those of one sender
     Ps begun_at = 0;
     Ps answer_at = 0;
     Outgoing out;
@@ -78,14 +74,12 @@ class MemoryPort final : private tlm::tlm_bw_transport_if<>, private TrainListen
   NetworkInterface& ni_;
   FabricContext& context_;
   ObjectPool<Request> requests_;
-  std::vector<Request*> active_;    // BEGIN_REQ sent, or data still coming
-  std::vector<Request*> waiting_;   // for their time or for the request phase, in no order that matters
+  std::vector<Request*> active_;   // BEGIN_REQ sent, or data still coming
+  std::vector<Request*> waiting_;  // for their time or for the request phase, in no order that matters
   const tlm::tlm_generic_payload* in_request_phase_ = nullptr;
+  Ps request_free_ = 0;  // end of the request phase before
   std::uint32_t served_ = 0xffffffffu;
   std::uint64_t arrived_ = 0;
-  std::uint32_t component_ = 0;
-  bool recording_ = false;
-  std::uint64_t records_ = 0;
 
   /// Uncontended times by (route, bytes, direction): a handful of shapes makes up almost all traffic.
   struct Known {

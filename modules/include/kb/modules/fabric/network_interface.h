@@ -23,7 +23,8 @@ enum class LanePolicy : std::uint8_t {
 
 struct NetworkInterfaceParams {
   NodeParams node;
-  bool initiator = false;  // has a target socket, for transactions that start here
+  bool initiator = false;          // has a target socket, for transactions that start here
+  bool foreign_initiator = false;  // the user's own IP starts them: they are recorded here
   LanePolicy lane_policy = LanePolicy::target;
   std::uint32_t own_lane = 0;
   bool memory = false;                   // has an initiator socket, for transactions that end here
@@ -59,6 +60,9 @@ class NetworkInterface : public PacketNode {
   const LinkCounters& counters(std::uint32_t port) const override;
   bool quiet() const override;
 
+  /// What passes its sockets is recorded under this number.
+  void set_component(std::uint32_t component);
+
   // For the two ports.
   const NetworkInterfaceParams& params() const { return params_; }
   /// Starts a data message of `bytes` on `route`; without bytes it is one flit of no length.
@@ -73,6 +77,8 @@ class NetworkInterface : public PacketNode {
   void service_at(Ps when);
   /// Bytes of the last flit of a message of `bytes`.
   std::uint64_t last_flit(std::uint64_t bytes) const;
+  /// Records a transaction at one of the sockets, where somebody listens and the interface has a number.
+  void record(bool write, Ps start, Ps end, std::uint32_t issuer, std::uint64_t address, std::uint64_t bytes);
 
  protected:
   void receive(Packet& packet, std::uint32_t port) override;
@@ -95,6 +101,9 @@ class NetworkInterface : public PacketNode {
   Ps own_link_free_ = 0;
   sc_core::sc_event service_;
   Ps service_at_ = kNever;
+  bool recording_ = false;
+  std::uint32_t component_ = 0;
+  std::uint64_t records_ = 0;
 };
 
 }  // namespace kb

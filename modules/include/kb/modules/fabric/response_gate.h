@@ -14,7 +14,8 @@ namespace kb {
 ///
 /// An initiator that ends every response in the call (TLM_COMPLETED, as ours do) gets each one at once. As soon as
 /// one has answered TLM_ACCEPTED, responses wait for a decision one delta later, in the order (time, number), so that
-/// it does not matter which of two processes came first.
+/// it does not matter which of two processes came first. A response phase that its initiator annotates with a time ends
+/// then: the next BEGIN_RESP is not for an earlier one.
 template <typename Item>
 class ResponseGate {
  public:
@@ -30,8 +31,11 @@ class ResponseGate {
     waiting_.push_back({&item, sc_core::sc_delta_count()});
     return false;
   }
-  /// END_RESP has come.
-  void ended() { busy_ = false; }
+  /// END_RESP has come, effective at `at`.
+  void ended(Ps at) {
+    busy_ = false;
+    free_ = std::max(free_, at);
+  }
   /// Sends the BEGIN_RESP whose turn it is and returns its item; null when none may go in this delta.
   Item* next() {
     if (busy_) return nullptr;
@@ -61,19 +65,24 @@ class ResponseGate {
   };
   void send(Item& item) {
     tlm::tlm_phase phase = tlm::BEGIN_RESP;
-    sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, item.response_at - now_ps()));
+    const Ps now = now_ps();
+    sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, std::max(item.response_at, free_) - now));
+    const sc_core::sc_time begins = delay;
     busy_ = true;
     const auto answer = socket_->nb_transport_bw(*item.trans, phase, delay);
-    if (answer == tlm::TLM_COMPLETED || (answer == tlm::TLM_UPDATED && phase == tlm::END_RESP))
+    if (answer == tlm::TLM_COMPLETED || (answer == tlm::TLM_UPDATED && phase == tlm::END_RESP)) {
       busy_ = false;
-    else
+      if (delay > begins) free_ = now + to_ps(delay);
+    } else {
       decide_ = true;
+    }
   }
 
   BaseTargetSocket& socket_;
   std::vector<Waiting> waiting_;
   bool decide_;
   bool busy_ = false;
+  Ps free_ = 0;  // end of the last response phase, where its initiator gave one
 };
 
 }  // namespace kb
