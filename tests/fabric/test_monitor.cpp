@@ -272,6 +272,19 @@ BOOST_FIXTURE_TEST_CASE(response_before_the_annotated_end, Puppets) {
 }
 
 // ---- attributes
+// An interconnect puts its own address in place for as long as a target has the request.
+BOOST_FIXTURE_TEST_CASE(address_of_an_interconnect_at_the_end_of_the_request, Puppets) {
+  Trans& t = payload();
+  forward(t, tlm::BEGIN_REQ);
+  t.set_address(0x104);
+  backward(t, tlm::END_REQ);
+  t.set_address(0x100);
+  answer(t);
+  backward(t, tlm::BEGIN_RESP);
+  forward(t, tlm::END_RESP);
+  t.release();
+  BOOST_TEST(monitor.violations == 0u);
+}
 namespace {
 const std::array<const char*, 6> kAttributes = {"command", "address",         "data",
                                                 "length",  "streaming width", "byte enables"};

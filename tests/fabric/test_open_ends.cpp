@@ -45,6 +45,8 @@ BOOST_FIXTURE_TEST_CASE(ucie_edge_outward_and_inward, FreshContext) {
     BOOST_TEST(status == tlm::TLM_OK_RESPONSE);
     i.b(tlm::TLM_READ_COMMAND, die(21, 0), back.data(), 16, &status);  // through the cube and out of the other side
     BOOST_TEST(status == tlm::TLM_OK_RESPONSE);
+    i.b(tlm::TLM_READ_COMMAND, die(22, 0), back.data(), 16, &status);  // back where it came from: there is no such way
+    BOOST_TEST(status == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   };
   tray.run();
   BOOST_TEST(west_in.finished);

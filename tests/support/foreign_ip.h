@@ -148,10 +148,14 @@ class ForeignMemory : public sc_core::sc_module, public tlm::tlm_fw_transport_if
     trans.set_response_status(tlm::TLM_OK_RESPONSE);
   }
   void move(tlm::tlm_generic_payload& trans) {
-    if (trans.is_read())
-      std::memcpy(trans.get_data_ptr(), bytes.data() + trans.get_address(), trans.get_data_length());
-    else if (trans.is_write())
-      std::memcpy(bytes.data() + trans.get_address(), trans.get_data_ptr(), trans.get_data_length());
+    const unsigned char* enables = trans.get_byte_enable_ptr();
+    const unsigned period = trans.get_byte_enable_length();
+    for (unsigned i = 0; i < trans.get_data_length(); ++i) {
+      if (enables != nullptr && enables[i % period] != TLM_BYTE_ENABLED) continue;
+      unsigned char& here = bytes[trans.get_address() + i];
+      if (trans.is_read()) trans.get_data_ptr()[i] = here;
+      if (trans.is_write()) here = trans.get_data_ptr()[i];
+    }
   }
 
   std::multimap<Ps, Step> steps_;  // stable for equal times

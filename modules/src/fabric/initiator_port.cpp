@@ -28,8 +28,9 @@ const Route* InitiatorPort::resolve(tlm::tlm_generic_payload& trans, FabricTarge
     if (ext != nullptr && ext->issuer != kNoPe) lane = ext->lane;
   }
   const MemoryPort* memory = context_.directory->memory(target.node);
-  const Route* route =
-      memory != nullptr && memory->bound() ? context_.directory->route(ni_.number(), target.node, lane) : nullptr;
+  // What came in at an open edge does not turn round and leave by it.
+  const bool reachable = memory != nullptr && memory->bound() && target.node != ni_.number();
+  const Route* route = reachable ? context_.directory->route(ni_.number(), target.node, lane) : nullptr;
   if (route == nullptr) trans.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
   return route;
 }

@@ -53,6 +53,8 @@ class MemoryPort final : private tlm::tlm_bw_transport_if<>, private TrainListen
     Ps answer_at = 0;
     Outgoing out;
     std::vector<unsigned char> scratch;
+
+    void free() override {}  // of the pool: a payload that is destroyed in flight must not take it along
   };
 
   tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
