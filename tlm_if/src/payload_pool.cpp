@@ -13,7 +13,8 @@ namespace {
 class PooledPayload : public tlm::tlm_generic_payload {
  public:
   explicit PooledPayload(tlm::tlm_mm_interface* pool) : tlm::tlm_generic_payload(pool) { set_extension(own_); }
-  ~PooledPayload() override { set_extension(own_); }  // which the base then frees
+  // By its index: the typed call would look at the extension that it replaces. The base frees `own_` then.
+  ~PooledPayload() override { set_extension(TransferExtension::ID, own_); }
 
  private:
   TransferExtension* own_ = new TransferExtension;
