@@ -23,7 +23,7 @@ std::string unknown_command(int argc, char** argv, const std::vector<std::string
   return argv[1];
 }
 
-/// The first long option that the command does not have, with the nearest that it has: "--topologi" and "--topology".
+/// The first long option that the command does not have, with a hint at the nearest that it has.
 std::pair<std::string, std::string> unknown_option(int argc, char** argv, const CLI::App& command) {
   std::vector<std::string> names;
   for (const auto* o : command.get_options([](const CLI::Option*) { return true; }))
@@ -33,7 +33,7 @@ std::pair<std::string, std::string> unknown_option(int argc, char** argv, const 
     const std::string name = word.substr(0, word.find('='));
     if (name == "--") break;  // what follows is no option
     if (name.rfind("--", 0) == 0 && std::find(names.begin(), names.end(), name) == names.end())
-      return {name, nearest_name(name, names)};
+      return {name, did_you_mean(name, names)};
   }
   return {};
 }
@@ -73,14 +73,14 @@ int run_cli(int argc, char** argv, const BenchRegistry& benches) {
   std::vector<std::string> names;
   for (const auto* sub : app.get_subcommands(nullptr)) names.push_back(sub->get_name());
   if (const std::string word = unknown_command(argc, argv, names); !word.empty()) {
-    fmt::print(stderr, "kernbench: found command '{}'; did you mean '{}'? (kernbench --help lists all)\n", word,
-               nearest_name(word, names));
+    fmt::print(stderr, "kernbench: found command '{}'; {}(kernbench --help lists all)\n", word,
+               did_you_mean(word, names));
     return static_cast<int>(ExitCode::bad_input);
   }
   if (argc > 1 && argv[1][0] != '-') {
-    if (const auto [found, nearest] = unknown_option(argc, argv, *app.get_subcommand(argv[1])); !found.empty()) {
-      fmt::print(stderr, "kernbench {}: found option '{}'; did you mean '{}'? (kernbench {} --help lists all)\n",
-                 argv[1], found, nearest, argv[1]);
+    if (const auto [found, hint] = unknown_option(argc, argv, *app.get_subcommand(argv[1])); !found.empty()) {
+      fmt::print(stderr, "kernbench {}: found option '{}'; {}(kernbench {} --help lists all)\n", argv[1], found, hint,
+                 argv[1]);
       return static_cast<int>(ExitCode::bad_input);
     }
   }

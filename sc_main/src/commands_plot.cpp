@@ -25,18 +25,12 @@ struct PlotOptions {
   std::vector<std::string> metrics;
 };
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& w : words) text += (text.empty() ? "" : ", ") + w;
-  return text;
-}
-
 /// A swept key, or InputError naming those that there are.
 void check_key(const SweepStore& store, const char* option, const std::string& key) {
   const auto& keys = store.spec().keys;
   if (std::find(keys.begin(), keys.end(), key) == keys.end())
-    throw InputError(fmt::format("{}: found '{}', which {} does not sweep; did you mean '{}'? allowed: {}", option, key,
-                                 store.dir(), nearest_name(key, keys), joined(keys)));
+    throw InputError(fmt::format("{}: found '{}', which {} does not sweep; {}allowed: {}", option, key, store.dir(),
+                                 did_you_mean(key, keys), fmt::join(keys, ", ")));
 }
 
 /// "MODE:METRIC" or "METRIC".
@@ -99,9 +93,8 @@ class Plot {
       if (!found.empty()) return found;
     }
     const std::string whole = (metric.mode.empty() ? "" : metric.mode + ":") + metric.name;
-    throw InputError(
-        fmt::format("--y: found '{}', which no finished point has; {}allowed: a metric that is a number", whole,
-                    known.empty() ? "" : fmt::format("did you mean '{}'? ", nearest_name(metric.name, known))));
+    throw InputError(fmt::format("--y: found '{}', which no finished point has; {}allowed: a metric that is a number",
+                                 whole, did_you_mean(metric.name, known)));
   }
 
   /// In the order of the points.

@@ -6,8 +6,8 @@
 #include <kb/platform/platform.h>
 #include <kb/tlm_if/text.h>
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -20,8 +20,8 @@ const std::vector<std::uint64_t> kSizes{4 << 10, 16 << 10, 64 << 10, 256 << 10, 
 struct ProbeCase {
   std::string name;
   std::string title;
-  bool host = false;       // a host copy, else a read by PE 0's DMA
-  bool to_device = false;  // of host copies
+  bool host = false;        // a host copy, else a read by PE 0's DMA
+  bool to_device = false;   // of host copies
   std::uint32_t owner = 0;  // rank of the PE whose slice is at the other end
 };
 
@@ -39,13 +39,16 @@ std::vector<ProbeCase> cases_of(const SystemConfig& config, const MachineInfo& m
   }
   all.push_back({"pe_local", "PE DMA read, own slice", false, false, 0});
   const std::uint32_t rows = m.pes_per_cube / m.pe_cols;
-  if (m.pe_cols > 1 && m.pes_per_cube > 1) all.push_back({"pe_same_half", "PE DMA read, same half of the cube", false, false, 1});
-  if (rows > 1) all.push_back({"pe_cross_half", "PE DMA read, other half of the cube", false, false, rows / 2 * m.pe_cols});
+  if (m.pe_cols > 1 && m.pes_per_cube > 1)
+    all.push_back({"pe_same_half", "PE DMA read, same half of the cube", false, false, 1});
+  if (rows > 1)
+    all.push_back({"pe_cross_half", "PE DMA read, other half of the cube", false, false, rows / 2 * m.pe_cols});
   const std::uint32_t cubes = m.cubes_per_sip();
   if (cubes > 1) {
     all.push_back({"pe_next_cube", "PE DMA read, next cube", false, false, m.rank_of({0, 1, 0})});
     // With two cubes the next one is the farthest.
-    if (cubes > 2) all.push_back({"pe_farthest_cube", "PE DMA read, farthest cube", false, false, m.rank_of({0, cubes - 1, 0})});
+    if (cubes > 2)
+      all.push_back({"pe_farthest_cube", "PE DMA read, farthest cube", false, false, m.rank_of({0, cubes - 1, 0})});
   }
   if (m.sips > 1) all.push_back({"pe_other_sip", "PE DMA read, other SIP", false, false, m.rank_of({1, 0, 0})});
   return all;
@@ -86,7 +89,8 @@ class Probe {
     result.what = c;
     result.from = topology_.node(route.from).name;
     result.to = topology_.node(route.to).name;
-    const Tensor buffer = host.allocate("probe", DType::i8, Space::hbm, {{c.owner, Shape{static_cast<std::int64_t>(kSizes.back())}}});
+    const Tensor buffer =
+        host.allocate("probe", DType::i8, Space::hbm, {{c.owner, Shape{static_cast<std::int64_t>(kSizes.back())}}});
     const std::uint64_t address = buffer.shards.front().addr;
     const auto transfer = [&](std::uint64_t bytes) {
       if (c.host) return host.host_copy(c.to_device, address, bytes);
@@ -138,7 +142,8 @@ std::string size_text(std::uint64_t bytes) {
 
 void print_text(const ProbeResult& r) {
   fmt::print("{}: {}, {} -> {}\n", r.what.name, r.what.title, r.from, r.to);
-  fmt::print("  {:>8}  {:>12}  {:>13}  {:>14}  {:>5}  bottleneck\n", "size", "latency_ns", "effective_gbs", "bottleneck_gbs", "use");
+  fmt::print("  {:>8}  {:>12}  {:>13}  {:>14}  {:>5}  bottleneck\n", "size", "latency_ns", "effective_gbs",
+             "bottleneck_gbs", "use");
   for (const ProbePoint& p : r.points)
     fmt::print("  {:>8}  {:>12.3f}  {:>13.2f}  {:>14g}  {:>4.1f}%  {}\n", size_text(p.bytes), ns_from_ps(p.latency),
                p.effective_gbs(), p.path.bottleneck_gbs, 100 * p.utilization(), p.path.bottleneck);
@@ -150,7 +155,8 @@ void print_text(const ProbeResult& r) {
   for (std::size_t i = 0; i < r.points.front().path.parts.size(); ++i) {
     const PathTime& first = r.points.front().path.parts[i];
     fmt::print("  {:<8}  {:<{}}", name_of(first.part), first.component, width);
-    for (const ProbePoint& p : r.points) fmt::print("  {:>12.3f}", i < p.path.parts.size() ? ns_from_ps(p.path.parts[i].time) : 0.0);
+    for (const ProbePoint& p : r.points)
+      fmt::print("  {:>12.3f}", i < p.path.parts.size() ? ns_from_ps(p.path.parts[i].time) : 0.0);
     fmt::print("\n");
   }
   fmt::print("  {:<8}  {:<{}}", "sum", "", width);
@@ -182,7 +188,8 @@ SystemConfig load(const std::string& topology, const std::vector<std::string>& s
   std::map<std::string, std::string> params;
   split_settings(settings, overrides, params);
   if (!params.empty())
-    throw InputError(fmt::format("--set bench.{}: found a bench parameter; allowed: topology keys", params.begin()->first));
+    throw InputError(
+        fmt::format("--set bench.{}: found a bench parameter; allowed: topology keys", params.begin()->first));
   return load_config(topology, overrides);
 }
 
@@ -211,12 +218,11 @@ void add_probe(CLI::App& app, CliContext&) {
     if (!o->only.empty()) {
       std::vector<std::string> names;
       for (const auto& c : cases) names.push_back(c.name);
-      if (std::find(names.begin(), names.end(), o->only) == names.end()) {
-        const std::string nearest = nearest_name(o->only, names);
+      if (std::find(names.begin(), names.end(), o->only) == names.end())
         throw InputError(fmt::format("--case: found '{}'; {}allowed on this topology: {}", o->only,
-                                     nearest.empty() ? "" : "did you mean '" + nearest + "'? ", fmt::join(names, ", ")));
-      }
-      cases.erase(std::remove_if(cases.begin(), cases.end(), [&o](const ProbeCase& c) { return c.name != o->only; }), cases.end());
+                                     did_you_mean(o->only, names), fmt::join(names, ", ")));
+      cases.erase(std::remove_if(cases.begin(), cases.end(), [&o](const ProbeCase& c) { return c.name != o->only; }),
+                  cases.end());
     }
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const auto& c : cases) {
@@ -226,7 +232,8 @@ void add_probe(CLI::App& app, CliContext&) {
       else
         print_text(result);
     }
-    if (o->json) fmt::print("{}\n", nlohmann::ordered_json{{"topology", o->topology}, {"cases", std::move(all)}}.dump(2));
+    if (o->json)
+      fmt::print("{}\n", nlohmann::ordered_json{{"topology", o->topology}, {"cases", std::move(all)}}.dump(2));
   });
 }
 
@@ -249,8 +256,9 @@ void add_route(CLI::App& app, CliContext&) {
     const std::uint32_t lane = routes.lane(from, to);
     const Route* route = routes.route(from, to, lane);
     if (route == nullptr)
-      throw InputError(fmt::format("route: found no path from {} to {}; allowed: components that links of the tray join",
-                                   topology.node(from).name, topology.node(to).name));
+      throw InputError(
+          fmt::format("route: found no path from {} to {}; allowed: components that links of the tray join",
+                      topology.node(from).name, topology.node(to).name));
     const auto slowest = std::min_element(route->hops.begin(), route->hops.end(),
                                           [](const Hop& a, const Hop& b) { return a.bw_gbs < b.bw_gbs; });
     fmt::print("{} -> {}, UCIe lane {}; the response takes the same links back\n", topology.node(from).name,

@@ -107,8 +107,8 @@ RunSpec finish(RunOptions& o) {
     else if (t == "sqlite")
       s.traces.sqlite = true;
     else
-      throw InputError(fmt::format("--trace: found '{}'; did you mean '{}'? allowed: vcd, perfetto, sqlite", t,
-                                   nearest_name(t, {"vcd", "perfetto", "sqlite"})));
+      throw InputError(fmt::format("--trace: found '{}'; {}allowed: vcd, perfetto, sqlite", t,
+                                   did_you_mean(t, {"vcd", "perfetto", "sqlite"})));
   }
   if (!o.window.empty()) s.traces.window_ns = parse_window(o.window);
   if (!o.traces.empty() && s.out.empty()) throw InputError("--trace: found no --out DIR; allowed: traces need a directory");

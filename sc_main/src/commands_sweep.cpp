@@ -144,8 +144,8 @@ void run_slurm(const SweepStore& store, const std::string& program, const std::v
 
 void sweep(SweepOptions& o, CliContext& ctx) {
   if (o.engine != "local" && o.engine != "slurm")
-    throw InputError(fmt::format("--engine: found '{}'; did you mean '{}'? allowed: local, slurm", o.engine,
-                                 nearest_name(o.engine, {"local", "slurm"})));
+    throw InputError(fmt::format("--engine: found '{}'; {}allowed: local, slurm", o.engine,
+                                 did_you_mean(o.engine, {"local", "slurm"})));
   if (!o.slurm_options.empty() && o.engine != "slurm")
     throw InputError("--slurm-option: found without --engine slurm; allowed: with it");
   if (o.jobs == 0) o.jobs = available_processors();

@@ -189,15 +189,15 @@ Json run_report(const RunFiles& run, const std::vector<std::string>& pes) {
 
   const double latency = number(summary, {"latency_ns"});
   page["path"] = nullptr;
-
   if (!run.op_log.empty() && latency > 0) {
     const Json path = path_of(run.op_log, latency);
-    if (path.is_string())
+    if (path.is_string()) {
       notes.push_back("No critical path: " + path.get<std::string>() + ".");
-    else
+    } else {
       page["path"] = path;
-    if (path.is_object() && summary.value("status", "done") == "done")
-      page["sentence"] = page["sentence"].get<std::string>() + " " + path_sentence(path);
+      if (summary.value("status", "done") == "done")
+        page["sentence"] = page["sentence"].get<std::string>() + " " + path_sentence(path);
+    }
   }
 
   page["timeline"] = run.op_log.empty() ? Json() : timeline_of(run.op_log, pes);

@@ -120,8 +120,8 @@ Json timeline_of(const std::string& op_log, std::vector<std::string> pes) {
   for (auto& pe : pes) {
     if (pe.rfind("tray.", 0) == 0) pe.erase(0, 5);
     if (std::find(all.pes.begin(), all.pes.end(), pe) == all.pes.end())
-      throw InputError("--pe: found '" + pe + "', which has no record in the op log; did you mean '" +
-                       nearest_name(pe, all.pes) + "'?");
+      throw InputError("--pe: found '" + pe + "'; " + did_you_mean(pe, all.pes) +
+                       "allowed: PEs that have records in the op log");
   }
   if (pes.empty()) {
     for (std::size_t i = 0; i < std::min(kDefaultPes, all.pes.size()); ++i) pes.push_back(all.pes[i]);

@@ -1,6 +1,6 @@
 // Attention against its double-precision reference over the sizes, types and placements that users have: every pair
 // of values that can occur together occurs in some run (spec 6.4). scripts/attention_full.sh runs the full lists.
-#include "constrained_covering.h"
+#include "covering.h"
 #include "session.h"
 
 #include <boost/test/data/monomorphic.hpp>
@@ -13,14 +13,14 @@ using namespace kb::test;
 
 namespace {
 
-struct Factor {
+struct Parameter {
   const char* name;
   std::vector<std::string> values;
 };
 
 enum : std::size_t { kBench, kHeads, kDim, kLength, kPlaces, kDtype, kVariant, kPlacement, kInputs, kLayout, kReduce };
 
-const std::vector<Factor> kDecode{
+const std::vector<Parameter> kDecode{
     {"bench", {"gqa-decode-long", "gqa-decode-short"}},
     {"H_q/H_kv", {"64/8", "8/8", "8/1", "6/2"}},
     {"d", {"64", "80", "128"}},
@@ -36,7 +36,7 @@ const std::vector<Factor> kDecode{
 
 enum : std::size_t { kQueries = kReduce };
 
-const std::vector<Factor> kPrefill{
+const std::vector<Parameter> kPrefill{
     {"bench", {"gqa-prefill-short", "gqa-prefill-long"}},
     {"H_q/H_kv", {"64/8", "8/8", "8/1", "6/2"}},
     {"d", {"64", "80", "128"}},
@@ -51,10 +51,10 @@ const std::vector<Factor> kPrefill{
 };
 
 /// The value of a factor; 0 while it is open.
-std::int64_t number(const std::vector<Factor>& factors, const Row& row, std::size_t f) {
+std::int64_t number(const std::vector<Parameter>& factors, const Row& row, std::size_t f) {
   return row[f] < 0 ? 0 : std::stoll(factors[f].values[static_cast<std::size_t>(row[f])]);
 }
-std::pair<std::int64_t, std::int64_t> heads(const std::vector<Factor>& factors, const Row& row) {
+std::pair<std::int64_t, std::int64_t> heads(const std::vector<Parameter>& factors, const Row& row) {
   if (row[kHeads] < 0) return {6, 1};
   const std::string& text = factors[kHeads].values[static_cast<std::size_t>(row[kHeads])];
   const auto slash = text.find('/');
@@ -65,7 +65,7 @@ std::pair<std::int64_t, std::int64_t> heads(const std::vector<Factor>& factors, 
 constexpr std::int64_t kMostKeys = 5'000'000, kMostProducts = 210'000'000;
 
 /// Whether the sizes so far keep within that; T_q is 1 for decode.
-bool affordable(const std::vector<Factor>& factors, const Row& row, std::int64_t t_q) {
+bool affordable(const std::vector<Parameter>& factors, const Row& row, std::int64_t t_q) {
   const auto [h_q, h_kv] = heads(factors, row);
   const std::int64_t d = std::max<std::int64_t>(64, number(factors, row, kDim));
   const std::int64_t s = std::max(t_q, number(factors, row, kLength));
@@ -80,9 +80,9 @@ bool prefill_possible(const Row& row) {
   return (s == 0 || t_q <= s) && affordable(kPrefill, row, t_q);
 }
 
-std::vector<Row> rows_of(const std::vector<Factor>& factors, const Possible& possible) {
+std::vector<Row> rows_of(const std::vector<Parameter>& factors, const Possible& possible) {
   std::vector<std::size_t> sizes;
-  for (const Factor& f : factors) sizes.push_back(f.values.size());
+  for (const Parameter& f : factors) sizes.push_back(f.values.size());
   return covering_rows(sizes, possible);
 }
 const std::vector<Row>& decode_rows() {
@@ -96,7 +96,7 @@ const std::vector<Row>& prefill_rows() {
 
 /// The run that a row stands for. N: decode-long, PEs that share the tokens; short cases, PEs to a head (64: on each
 /// of eight cubes); prefill-long, cubes of the ring (64: with 8 PEs for the heads each).
-RunSpec spec_of(const std::vector<Factor>& factors, const Row& row) {
+RunSpec spec_of(const std::vector<Parameter>& factors, const Row& row) {
   const auto value = [&](std::size_t f) { return factors[f].values[static_cast<std::size_t>(row[f])]; };
   const std::string bench = value(kBench);
   const auto [h_q, h_kv] = heads(factors, row);
@@ -130,7 +130,7 @@ RunSpec spec_of(const std::vector<Factor>& factors, const Row& row) {
   return s;
 }
 
-void check(const std::vector<Factor>& factors, const Row& row) {
+void check(const std::vector<Parameter>& factors, const Row& row) {
   std::string text;
   for (std::size_t f = 0; f < factors.size(); ++f)
     text +=
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(every_possible_pair_is_covered) {
   for (const auto& [factors, rows, possible] : {std::tuple(&kDecode, &decode_rows(), Possible(decode_possible)),
                                                 std::tuple(&kPrefill, &prefill_rows(), Possible(prefill_possible))}) {
     std::vector<std::size_t> sizes;
-    for (const Factor& f : *factors) sizes.push_back(f.values.size());
+    for (const Parameter& f : *factors) sizes.push_back(f.values.size());
     PairSet pairs(sizes, possible);
     BOOST_TEST(pairs.open() > 800u);
     for (const Row& row : *rows) {

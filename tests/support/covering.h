@@ -1,14 +1,91 @@
-// Pairwise covering sets: few combinations of parameter values in which every pair of values occurs together.
+// Pairwise covering sets: few combinations of parameter values in which every pair of values occurs together, or every
+// pair that can.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace kb::test {
+
+/// The index of each factor's value; -1 where it is open.
+using Row = std::vector<int>;
+
+/// Whether the values that a row has can occur together; open factors are as favourable as they can be.
+using Possible = std::function<bool(const Row&)>;
+
+/// All pairs (factor, value, factor, value) that can occur, and those of them that some row has.
+class PairSet {
+ public:
+  PairSet(const std::vector<std::size_t>& sizes, const Possible& possible) : sizes_(sizes) {
+    for (std::size_t f = 0; f < sizes.size(); ++f)
+      for (std::size_t g = f + 1; g < sizes.size(); ++g)
+        for (std::size_t v = 0; v < sizes[f]; ++v)
+          for (std::size_t w = 0; w < sizes[g]; ++w) {
+            Row row(sizes.size(), -1);
+            row[f] = static_cast<int>(v);
+            row[g] = static_cast<int>(w);
+            if (possible(row)) open_.push_back(row);
+          }
+  }
+
+  std::size_t open() const { return open_.size(); }
+  /// The first open pair as a row; call it while open() > 0.
+  const Row& first() const { return open_.front(); }
+  /// Open pairs of which `row` has both values.
+  std::size_t gain(const Row& row) const {
+    std::size_t n = 0;
+    for (const Row& pair : open_) n += has(row, pair) ? 1 : 0;
+    return n;
+  }
+  void cover(const Row& row) {
+    std::vector<Row> left;
+    for (const Row& pair : open_)
+      if (!has(row, pair)) left.push_back(pair);
+    open_ = std::move(left);
+  }
+
+ private:
+  static bool has(const Row& row, const Row& pair) {
+    for (std::size_t f = 0; f < row.size(); ++f)
+      if (pair[f] >= 0 && pair[f] != row[f]) return false;
+    return true;
+  }
+  std::vector<std::size_t> sizes_;
+  std::vector<Row> open_;
+};
+
+/// Greedy and deterministic: each row starts from the first open pair and takes, factor by factor, the value that
+/// covers most open pairs (the first on a tie).
+inline std::vector<Row> covering_rows(const std::vector<std::size_t>& sizes, const Possible& possible) {
+  PairSet pairs(sizes, possible);
+  std::vector<Row> rows;
+  while (pairs.open() > 0) {
+    Row row = pairs.first();
+    for (std::size_t f = 0; f < sizes.size(); ++f) {
+      if (row[f] >= 0) continue;
+      int best = -1;
+      std::size_t most = 0;
+      for (std::size_t v = 0; v < sizes[f]; ++v) {
+        Row with = row;
+        with[f] = static_cast<int>(v);
+        if (!possible(with)) continue;
+        const std::size_t gain = pairs.gain(with);
+        if (best < 0 || gain > most) {
+          best = static_cast<int>(v);
+          most = gain;
+        }
+      }
+      row[f] = best;
+    }
+    rows.push_back(row);
+    pairs.cover(row);
+  }
+  return rows;
+}
 
 struct Factor {
   std::string name;
@@ -16,42 +93,18 @@ struct Factor {
 };
 using Combination = std::map<std::string, std::string>;
 
-/// Rows that hold every pair of values of two different factors at least once. Greedy and deterministic: each row
-/// starts from the first pair that is missing, and each further factor takes the value that adds most missing pairs.
+/// Rows that hold every pair of values of two different factors at least once.
 inline std::vector<Combination> covering_set(const std::vector<Factor>& factors) {
-  using Choice = std::pair<std::size_t, std::size_t>;  // factor, value
-  std::set<std::pair<Choice, Choice>> missing;
-  for (std::size_t f = 0; f < factors.size(); ++f)
-    for (std::size_t g = f + 1; g < factors.size(); ++g)
-      for (std::size_t v = 0; v < factors[f].values.size(); ++v)
-        for (std::size_t w = 0; w < factors[g].values.size(); ++w) missing.insert({{f, v}, {g, w}});
-  const auto pair = [](const Choice& a, const Choice& b) { return a < b ? std::pair(a, b) : std::pair(b, a); };
-
-  std::vector<Combination> rows;
-  while (!missing.empty()) {
-    std::vector<Choice> row{missing.begin()->first, missing.begin()->second};
-    for (std::size_t f = 0; f < factors.size(); ++f) {
-      if (f == row[0].first || f == row[1].first) continue;
-      Choice best{f, rows.size() % factors[f].values.size()};
-      std::size_t most = 0;
-      for (std::size_t v = 0; v < factors[f].values.size(); ++v) {
-        std::size_t gain = 0;
-        for (const Choice& c : row) gain += missing.count(pair(c, {f, v}));
-        if (gain > most) {
-          most = gain;
-          best.second = v;
-        }
-      }
-      row.push_back(best);
-    }
+  std::vector<std::size_t> sizes;
+  for (const Factor& f : factors) sizes.push_back(f.values.size());
+  std::vector<Combination> combinations;
+  for (const Row& row : covering_rows(sizes, [](const Row&) { return true; })) {
     Combination combination;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      combination[factors[row[i].first].name] = factors[row[i].first].values[row[i].second];
-      for (std::size_t k = 0; k < i; ++k) missing.erase(pair(row[i], row[k]));
-    }
-    rows.push_back(std::move(combination));
+    for (std::size_t f = 0; f < factors.size(); ++f)
+      combination[factors[f].name] = factors[f].values[static_cast<std::size_t>(row[f])];
+    combinations.push_back(std::move(combination));
   }
-  return rows;
+  return combinations;
 }
 
 /// Every pair that `rows` lack, in words; empty for a covering set.

@@ -41,4 +41,10 @@ std::string nearest_hint(const std::string& name, const std::vector<std::string>
   return nearest.empty() ? "" : " (nearest: " + nearest + ")";
 }
 
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates,
+                         const std::string& prefix) {
+  const std::string nearest = nearest_name(name, candidates);
+  return nearest.empty() ? "" : "did you mean '" + prefix + nearest + "'? ";
+}
+
 }  // namespace kb

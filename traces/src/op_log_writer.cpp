@@ -144,7 +144,7 @@ std::string command_json(const Command& c) {
     }
     to += ']';
   }
-  if (c.kind == CommandKind::ipcq_send || c.kind == CommandKind::ipcq_recv) {
+  if (is_queue(c.kind)) {
     to += ",\"direction\":\"";
     to += name_of(c.direction);
     to += c.split ? "\",\"split\":true" : "\",\"split\":false";

@@ -54,15 +54,17 @@ BaseInitiatorSocket* HostPort::by_address(std::uint64_t address) {
 tlm::tlm_sync_enum HostPort::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                              sc_core::sc_time& delay) {
   BaseInitiatorSocket* to = by_address(trans.get_address());
-  if (forward_phase(name(), trans, phase) == ForwardPhase::end_of_response) {
-    busy_ = false;
-    free_ = std::max(free_, now_ps() + to_ps(delay));
-    if (!waiting_.empty()) pump_.notify(sc_core::SC_ZERO_TIME);
-    const auto answer = (*to)->nb_transport_fw(trans, phase, delay);
-    trans.release();
-    return answer;
+  switch (forward_phase(name(), trans, phase)) {
+    case ForwardPhase::end_of_response: {
+      gate_.ended(now_ps() + to_ps(delay));
+      if (gate_.ready()) pump_.notify(sc_core::SC_ZERO_TIME);
+      const auto answer = (*to)->nb_transport_fw(trans, phase, delay);
+      trans.release();
+      return answer;
+    }
+    case ForwardPhase::ignorable: return tlm::TLM_ACCEPTED;
+    case ForwardPhase::request: break;
   }
-  if (phase != tlm::BEGIN_REQ) return tlm::TLM_ACCEPTED;  // an ignorable phase
   if (to == nullptr) {
     trans.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
     return tlm::TLM_COMPLETED;
@@ -91,7 +93,9 @@ tlm::tlm_sync_enum HostPort::Sip::nb_transport_bw(tlm::tlm_generic_payload& tran
                                                   sc_core::sc_time& delay) {
   if (phase != tlm::BEGIN_RESP) return port->socket->nb_transport_bw(trans, phase, delay);
   trans.acquire();
-  port->waiting_.push_back({&trans, now_ps() + to_ps(delay), number, sc_core::sc_delta_count()});
+  Response& r = *port->responses_.take();
+  r = {&trans, now_ps() + to_ps(delay), number};
+  port->gate_.offer(r);
   port->pump_.notify(sc_core::SC_ZERO_TIME);
   return tlm::TLM_ACCEPTED;
 }
@@ -102,32 +106,16 @@ void HostPort::Sip::invalidate_direct_mem_ptr(sc_dt::uint64 first, sc_dt::uint64
 
 void HostPort::pump() {
   context_.guarded([this] {
-    const std::uint64_t delta = sc_core::sc_delta_count();
-    while (!busy_) {
-      std::size_t best = waiting_.size();
-      for (std::size_t i = 0; i < waiting_.size(); ++i) {
-        const Response& r = waiting_[i];
-        if (r.delta == delta) continue;
-        if (best == waiting_.size() || r.at < waiting_[best].at ||
-            (r.at == waiting_[best].at && r.sip < waiting_[best].sip))
-          best = i;
-      }
-      if (best == waiting_.size()) break;
-      const Response r = waiting_[best];
-      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(best));
-      busy_ = true;
-      tlm::tlm_phase phase = tlm::BEGIN_RESP;
-      sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, std::max(r.at, free_) - now_ps()));
-      const sc_core::sc_time begins = delay;
-      const auto answer = socket->nb_transport_bw(*r.trans, phase, delay);
-      if (answer == tlm::TLM_ACCEPTED) return;
-      busy_ = false;
-      if (delay > begins) free_ = now_ps() + to_ps(delay);
-      phase = tlm::END_RESP;
-      (*sips_[r.sip]->socket)->nb_transport_fw(*r.trans, phase, delay);
+    while (const auto sent = gate_.next()) {
+      const Response r = *sent.item;
+      responses_.give(sent.item);
+      if (!sent.ended) return;
+      tlm::tlm_phase phase = tlm::END_RESP;
+      sc_core::sc_time delay = sent.delay;
+      (*sips_[r.number]->socket)->nb_transport_fw(*r.trans, phase, delay);
       r.trans->release();
     }
-    if (!busy_ && !waiting_.empty()) pump_.notify(sc_core::SC_ZERO_TIME);
+    if (gate_.ready()) pump_.notify(sc_core::SC_ZERO_TIME);
   });
 }
 

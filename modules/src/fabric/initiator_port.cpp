@@ -264,9 +264,9 @@ void InitiatorPort::departed(const Message& message, Ps when) {
 }
 
 void InitiatorPort::service() {
-  while (Pending* p = gate_.next()) {
-    p->announced = true;
-    close_if_done(*p);
+  while (const auto sent = gate_.next()) {
+    sent.item->announced = true;
+    close_if_done(*sent.item);
   }
   if (gate_.ready()) ni_.service_at(now_ps());
 }

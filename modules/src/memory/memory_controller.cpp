@@ -251,7 +251,7 @@ void MemoryController::wake_at(Ps when) {
 void MemoryController::decide() {
   context_.guarded([this] {
     wake_at_ = kNever;
-    while (Access* a = gate_.next()) close(*a);
+    while (const auto sent = gate_.next()) close(*sent.item);
     if (gate_.ready()) wake_at(now_ps());
     const Ps now = now_ps() + context_.slack;
     const std::uint64_t delta = sc_core::sc_delta_count();

@@ -63,7 +63,8 @@ tlm::tlm_sync_enum Dma::nb_transport_bw(tlm::tlm_generic_payload& trans, tlm::tl
     return tlm::TLM_ACCEPTED;
   }
   if (phase != tlm::BEGIN_RESP) return tlm::TLM_ACCEPTED;  // an ignorable phase
-  if (request_ == &trans) {                                // BEGIN_RESP implies END_REQ
+  // BEGIN_RESP implies END_REQ.
+  if (request_ == &trans) {
     answers_.append({Answer::Kind::request_taken, &trans, serial}, at);
     wake_at(at);
   }

@@ -23,8 +23,7 @@ bool conflict(const CommandRanges& earlier, const CommandRanges& later) {
 /// The queue engine serves a direction's sends, and its recvs, in the order in which they come (spec 5.1): that must be
 /// the order of issue, although a later one may have its operands first.
 bool same_queue(const Command& x, const Command& y) {
-  const bool queued = x.kind == CommandKind::ipcq_send || x.kind == CommandKind::ipcq_recv;
-  return queued && x.kind == y.kind && x.direction == y.direction;
+  return is_queue(x.kind) && x.kind == y.kind && x.direction == y.direction;
 }
 
 }  // namespace
@@ -168,8 +167,7 @@ void Scheduler::accept(const CommandSlip& slip, Ps start, Ps now) {
   counters().must_write_bytes += summary.must_write_bytes;
   if (records()) {
     // A send can take its value in the picosecond of its acceptance: of equal kind, the scheduler's record is first.
-    const bool queued = slip.command->kind == CommandKind::ipcq_send || slip.command->kind == CommandKind::ipcq_recv;
-    OpRecord r = records().blank(queued ? OpKind::ipcq : OpKind::control, OpName::command, start, now);
+    OpRecord r = records().blank(is_queue(slip.command->kind) ? OpKind::ipcq : OpKind::control, OpName::command, start, now);
     r.t_ready = slip.ready;
     r.command = slip.command;
     r.block_m = plan.has_loop() ? plan.block().mb : 0;

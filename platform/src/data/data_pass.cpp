@@ -143,10 +143,6 @@ struct Message {
   std::vector<unsigned char> bytes;
 };
 
-bool is_queue(CommandKind kind) {
-  return kind == CommandKind::ipcq_send || kind == CommandKind::ipcq_recv;
-}
-
 /// Commands for the queue engine are of its kind, so that they stand before a send of the same picosecond.
 OpKind kind_of(const OpRecord& r) {
   switch (r.name) {

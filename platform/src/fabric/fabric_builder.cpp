@@ -481,9 +481,6 @@ std::uint64_t Fabric::messages() const {
 std::uint64_t Fabric::activations() const {
   return impl_->context.activations;
 }
-std::uint64_t Fabric::in_flight() const {
-  return impl_->context.injected - impl_->context.delivered;
-}
 
 void Fabric::check_conservation() const {
   const FabricContext& c = impl_->context;

@@ -15,7 +15,6 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-
 }  // namespace
 
 Topology::Topology(const SystemConfig& config) : config_(config), sips_(config.sips), edges_(config.sips) {

@@ -148,7 +148,6 @@ LaunchResult SimHost::collect(const std::vector<std::uint32_t>& pes, Ps start, P
   for (const auto rank : pes) result.pes.push_back(sim_->pe(rank).stats(start, end));
   result.links = sim_->links();
   result.messages = sim_->messages() - messages_before;
-  fill_bounds(result, machine(), sim_->foreign_ip() ? LinkBytes::none : LinkBytes::share);
   return result;
 }
 
@@ -186,6 +185,7 @@ LaunchResult SimHost::launch(const KernelProgram& program, const LaunchOptions& 
   for (const auto rank : pes) end = std::max(end, sim_->pe(rank).finish_time());
   LaunchResult result = collect(pes, sim_->launch_start(), end, messages);
   active_.clear();
+  fill_bounds(result, machine(), sim_->foreign_ip() ? LinkBytes::none : LinkBytes::share);
   check_bounds(result, !sim_->foreign_ip());
   return result;
 }

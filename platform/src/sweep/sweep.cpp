@@ -130,8 +130,8 @@ class Reader {
   void check_names(const YamlNode& map, const std::string& prefix, const std::vector<std::string>& known) const {
     for (const auto& e : map.entries)
       if (std::find(known.begin(), known.end(), e.key) == known.end())
-        throw InputError(at(e).str() + ": key '" + prefix + e.key + "': found an unknown key; did you mean '" + prefix +
-                         kb::nearest_name(e.key, known) + "'? allowed: " + joined(known));
+        throw InputError(at(e).str() + ": key '" + prefix + e.key + "': found an unknown key; " +
+                         did_you_mean(e.key, known, prefix) + "allowed: " + joined(known));
     check_duplicates(map, prefix);
   }
 
@@ -165,8 +165,8 @@ class Reader {
   [[noreturn]] void refuse_bench(const YamlNode::Entry& e) const {
     std::vector<std::string> names;
     for (const auto* b : benches_.list()) names.push_back(b->name());
-    throw InputError(at(e).str() + ": key 'bench': found unknown bench '" + spec_.bench + "'; did you mean '" +
-                     kb::nearest_name(spec_.bench, names) + "'? allowed: " + joined(names));
+    throw InputError(at(e).str() + ": key 'bench': found unknown bench '" + spec_.bench + "'; " +
+                     did_you_mean(spec_.bench, names) + "allowed: " + joined(names));
   }
 
   const ParamSpec* bench_param(const std::string& name) const {
@@ -189,15 +189,15 @@ class Reader {
       throw InputError(where.str() + ": key '" + key + "': found an unknown parameter of " + spec_.bench +
                        (names.empty()
                             ? "; it has none"
-                            : "; did you mean '" + kb::nearest_name(key, names) + "'? allowed: " + joined(names)));
+                            : "; " + did_you_mean(key, names) + "allowed: " + joined(names)));
     }
     if (config_detail::find_key(key) != nullptr) return;
     if (config_detail::is_group(key))
       refuse(where, key, "a group of keys", "one of its keys, " + config_detail::children_of(key));
     std::vector<std::string> names = config_keys();
     for (const auto& p : params_()) names.push_back(kBenchPrefix + p.name);
-    throw InputError(where.str() + ": key '" + key + "': found an unknown key; did you mean '" +
-                     kb::nearest_name(key, names) + "'? allowed: topology keys and bench.NAME");
+    throw InputError(where.str() + ": key '" + key + "': found an unknown key; " + did_you_mean(key, names) +
+                     "allowed: topology keys and bench.NAME");
   }
 
   /// The text of one value, checked against what its key takes.

@@ -90,8 +90,6 @@ class Fabric final : public FabricDirectory {
   std::uint64_t messages() const;
   /// Times that a process of the fabric or of a memory ran.
   std::uint64_t activations() const;
-  /// Messages injected and not yet delivered.
-  std::uint64_t in_flight() const;
   /// Law 3: messages injected = delivered, every queue empty, every pool full. Throws ModelError naming the rest.
   void check_conservation() const;
 

@@ -13,6 +13,8 @@ namespace kb {
 enum class CommandKind : std::uint8_t { dma_read, dma_write, gemm, math, copy, composite, ipcq_send, ipcq_recv };
 inline constexpr int kCommandKinds = 8;
 const char* name_of(CommandKind k);
+/// Whether the queue engine carries it out.
+inline bool is_queue(CommandKind k) { return k == CommandKind::ipcq_send || k == CommandKind::ipcq_recv; }
 
 enum class OpScope : std::uint8_t { kernel, k_tile, output_tile };
 const char* name_of(OpScope s);

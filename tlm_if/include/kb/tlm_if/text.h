@@ -12,4 +12,8 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
 /// " (nearest: gemm)" for the end of a message; empty when none is near.
 std::string nearest_hint(const std::string& name, const std::vector<std::string>& candidates);
 
+/// "did you mean 'gemm'? ", the nearest behind `prefix`; empty when none is near.
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates,
+                         const std::string& prefix = "");
+
 }  // namespace kb

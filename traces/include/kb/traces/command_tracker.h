@@ -28,8 +28,7 @@ class CommandTracker {
 
   /// A command is accepted; its number may be that of a finished one (of an earlier launch).
   void add(std::uint32_t pe, const CommandPtr& command, T value) {
-    const bool queue = command->kind == CommandKind::ipcq_send || command->kind == CommandKind::ipcq_recv;
-    known_[key_of(pe, command->id)] = Known{command, std::move(value), false, !queue};
+    known_[key_of(pe, command->id)] = Known{command, std::move(value), false, !is_queue(command->kind)};
   }
 
   /// Sees every other record.

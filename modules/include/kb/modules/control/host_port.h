@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kb/modules/fabric/context.h>
+#include <kb/modules/fabric/response_gate.h>
 #include <kb/modules/fabric/sockets.h>
 #include <kb/tlm_if/launch.h>
 #include <kb/tlm_if/packet.h>
@@ -52,7 +53,7 @@ class HostPort final : public sc_core::sc_module,
   void start_copy(bool to_device, std::uint64_t address, std::uint64_t bytes, std::function<void(Ps)> done,
                   unsigned char* data = nullptr);
 
-  bool quiet() const { return copies_.empty() && launches_.empty() && waiting_.empty() && !busy_; }
+  bool quiet() const { return copies_.empty() && launches_.empty() && gate_.quiet(); }
 
  private:
   /// The backward interface that a pcie_ep calls.
@@ -67,11 +68,11 @@ class HostPort final : public sc_core::sc_module,
     void invalidate_direct_mem_ptr(sc_dt::uint64 first, sc_dt::uint64 last) override;
     tlm::tlm_sync_enum nb_transport_fw(Packet& packet, PacketPhase& phase, sc_core::sc_time& delay) override;
   };
+  /// Of a SIP, on its way to the initiator.
   struct Response {
     tlm::tlm_generic_payload* trans = nullptr;
-    Ps at = 0;
-    std::uint32_t sip = 0;
-    std::uint64_t delta = 0;
+    Ps response_at = 0;
+    std::uint64_t number = 0;  // of the SIP
   };
   struct Copy {
     bool to_device = false;
@@ -114,9 +115,8 @@ class HostPort final : public sc_core::sc_module,
   std::vector<std::unique_ptr<Sip>> sips_;
   std::unique_ptr<BaseInitiatorSocket> driver_;
 
-  bool busy_ = false;              // BEGIN_RESP given, END_RESP outstanding
-  Ps free_ = 0;                    // end of the response phase before, where the initiator gave one
-  std::vector<Response> waiting_;  // in no order that matters
+  ResponseGate<Response> gate_{socket, true};
+  ObjectPool<Response> responses_;
   sc_core::sc_event pump_;
 
   std::deque<Copy> copies_;  // the first one is under way

@@ -43,8 +43,7 @@ class FactoryTable<std::unique_ptr<Base>(const char* name, Args...)> {
       names.push_back(f.first);
       all += (all.empty() ? "" : ", ") + f.first;
     }
-    throw InputError(key_ + ": found implementation " + impl + "; allowed: " + all + " (nearest: " +
-                     nearest_name(impl, names) + ")");
+    throw InputError(key_ + ": found implementation " + impl + "; allowed: " + all + nearest_hint(impl, names));
   }
 
  private:

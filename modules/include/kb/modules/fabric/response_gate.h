@@ -36,9 +36,16 @@ class ResponseGate {
     busy_ = false;
     free_ = std::max(free_, at);
   }
-  /// Sends the BEGIN_RESP whose turn it is and returns its item; null when none may go in this delta.
-  Item* next() {
-    if (busy_) return nullptr;
+  /// A BEGIN_RESP that has gone out, and how it was answered.
+  struct Sent {
+    Item* item = nullptr;
+    bool ended = false;  // in the call, effective after `delay`
+    sc_core::sc_time delay;
+    explicit operator bool() const { return item != nullptr; }
+  };
+  /// Sends the BEGIN_RESP whose turn it is; nothing when none may go in this delta.
+  Sent next() {
+    if (busy_) return {};
     const std::uint64_t delta = sc_core::sc_delta_count();
     std::size_t best = waiting_.size();
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
@@ -48,11 +55,10 @@ class ResponseGate {
           (a.response_at == waiting_[best].item->response_at && a.number < waiting_[best].item->number))
         best = i;
     }
-    if (best == waiting_.size()) return nullptr;
+    if (best == waiting_.size()) return {};
     Item* item = waiting_[best].item;
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(best));
-    send(*item);
-    return item;
+    return send(*item);
   }
   /// Somebody waits who may go in a later delta.
   bool ready() const { return !busy_ && !waiting_.empty(); }
@@ -63,7 +69,7 @@ class ResponseGate {
     Item* item;
     std::uint64_t delta;
   };
-  void send(Item& item) {
+  Sent send(Item& item) {
     tlm::tlm_phase phase = tlm::BEGIN_RESP;
     const Ps now = now_ps();
     sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, std::max(item.response_at, free_) - now));
@@ -76,6 +82,7 @@ class ResponseGate {
     } else {
       decide_ = true;
     }
+    return {&item, !busy_, delay};
   }
 
   BaseTargetSocket& socket_;
