@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <cstddef>
 
+extern "C" void __asan_unpoison_memory_region(const volatile void* address, std::size_t size);
+extern "C" int munmap(void* address, std::size_t size);
 extern "C" void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, std::size_t size);
 extern "C" const char* __lsan_default_options();
 extern "C" const char* __lsan_default_suppressions();
@@ -25,6 +27,15 @@ extern "C" void __sanitizer_start_switch_fiber(void** fake_stack, const void* bo
     }
   }
   next(fake_stack, bottom, size);
+}
+
+// The stack of a process that never ends is unmapped with its frames, which stay poisoned; the next stack to be mapped
+// there would inherit that, which shows as false stack-use-after-scope.
+extern "C" int munmap(void* address, std::size_t size) {
+  using Unmap = int (*)(void*, std::size_t);
+  static const auto next = reinterpret_cast<Unmap>(dlsym(RTLD_NEXT, "munmap"));
+  __asan_unpoison_memory_region(address, size);
+  return next(address, size);
 }
 
 // The stack of a process that has ended is unmapped, and may still be what the leak check takes for the thread's: it
