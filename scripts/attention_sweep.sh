@@ -4,8 +4,8 @@
 #
 #   scripts/attention_sweep.sh [OUT [KERNBENCH [JOBS]]]
 #
-# Writes OUT/attention_sweep.csv and OUT/attention_sweep.svg (OUT: attention-sweep). The longest points of the tiled
-# variants take minutes; after an interruption the same command goes on where it stopped.
+# Writes OUT/attention_sweep.csv and OUT/attention_sweep.svg (OUT: attention-sweep), about a minute on one core. After
+# an interruption the same command goes on where it stopped.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-attention-sweep}

@@ -300,20 +300,22 @@ void add_commands(const LaunchResult& launch, BenchResult& result) {
 /// How fast K and V came: of the busiest PE over the whole run, and within the tile loops of composites.
 struct ReadRates {
   double run_gbs = 0;
-  double stream_gbs = 0;  // 0: nothing was streamed
+  double stream_gbs = 0;   // 0: nothing was streamed
+  double message_gbs = 0;  // sent by the busiest PE, over the whole run
 };
 ReadRates read_rates(const LaunchResult& launch) {
-  std::uint64_t most = 0, streamed = 0;
+  std::uint64_t most = 0, streamed = 0, sent = 0;
   Ps stream_ps = 0;
   for (const auto& pe : launch.pes) {
     most = std::max(most, pe.dma_read_bytes);
+    sent = std::max(sent, pe.ipcq_bytes);
     streamed += pe.stream_bytes;
     stream_ps += pe.stream_ps;
   }
   const auto rate = [](std::uint64_t bytes, Ps time) {
     return time > 0 ? static_cast<double>(bytes) / ns_from_ps(time) : 0.0;
   };
-  return {rate(most, launch.latency()), rate(streamed, stream_ps)};
+  return {rate(most, launch.latency()), rate(streamed, stream_ps), rate(sent, launch.latency())};
 }
 
 ResultTable breakdown_table(const LaunchResult& launch) {
@@ -334,13 +336,17 @@ ResultTable breakdown_table(const LaunchResult& launch) {
 }
 
 /// What is at work longest on the PE that is done last, whatever else is at work beside it: the breakdown counts the
-/// DMA only where neither GEMM nor math hides it, but a DMA that never rests is what bounds the case.
+/// DMA only where neither GEMM nor math hides it, but a DMA that never rests is what bounds the case. So does a link or
+/// memory channel that never rests, wherever it is.
 struct Limit {
   LatencyPart part = LatencyPart::idle;
   Ps time = 0;
 };
-Limit limit_of(const PeStats& pe) {
+Limit limit_of(const LaunchResult& launch) {
+  const PeStats& pe = critical_pe(launch);
   LatencySplit time = pe.split;
+  Ps& transfer = time[static_cast<std::size_t>(LatencyPart::transfer)];
+  transfer = std::max(transfer, ps_from_ns(launch.bounds.memory_ns));
   const auto at_least = [&](LatencyPart part, EngineKind engine) {
     Ps& t = time[static_cast<std::size_t>(part)];
     t = std::max(t, pe.engines[static_cast<std::size_t>(engine)].busy);
@@ -357,7 +363,7 @@ Limit limit_of(const PeStats& pe) {
 /// What bounds a case, for how much of its latency, and how near that is to what the hardware can do.
 std::string limit_sentence(const MachineInfo& machine, const LaunchResult& launch, const ReadRates& rates) {
   const PeStats& pe = critical_pe(launch);
-  const Limit limit = limit_of(pe);
+  const Limit limit = limit_of(launch);
   const auto percent = [](double part, double of) { return of > 0 ? 100 * part / of : 0.0; };
   const double share = percent(ns_from_ps(limit.time), ns_from_ps(launch.latency()));
   const double slice = machine.hbm_slice_bw_gbs;
@@ -376,6 +382,11 @@ std::string limit_sentence(const MachineInfo& machine, const LaunchResult& launc
           "the last PE",
           share, pe.math_elements);
     case LatencyPart::transfer: {
+      if (rates.message_gbs > rates.run_gbs)
+        return fmt::format(
+            "limited by K/V messages ({:.1f} % of the latency): the busiest PE sends {:.1f} GB/s over the run, with {} "
+            "slots of {} B to a queue",
+            share, rates.message_gbs, machine.ipcq_slots, machine.ipcq_slot_bytes);
       const double rate = rates.stream_gbs > 0 ? rates.stream_gbs : rates.run_gbs;
       return fmt::format(
           "limited by K/V DMA ({:.1f} % of the latency): {} {:.1f} of the slice's {:.0f} GB/s ({:.1f} "
@@ -409,8 +420,7 @@ void describe(const MachineInfo& machine, Mode mode, const LaunchResult& launch,
   const ReadRates rates = read_rates(launch);
   const double slice = machine.hbm_slice_bw_gbs;
   result.extra.emplace_back("critical_pe", whole(machine.rank_of(critical_pe(launch).id)));
-  result.extra.emplace_back("limited_by",
-                            std::string(kPartNames[static_cast<std::size_t>(limit_of(critical_pe(launch)).part)]));
+  result.extra.emplace_back("limited_by", std::string(kPartNames[static_cast<std::size_t>(limit_of(launch).part)]));
   result.extra.emplace_back("read_gbs_busiest_pe", rates.run_gbs);
   result.extra.emplace_back("read_share_of_slice", rates.run_gbs / slice);
   if (rates.stream_gbs > 0) {

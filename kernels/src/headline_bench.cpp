@@ -53,9 +53,10 @@ class HeadlineBench : public Bench {
     BenchResult all;
     ResultTable table;
     table.name = "gqa-headline";
-    table.columns = {
-        "case",           "latency_ns", "bound_by", "bound_ratio", "commands_per_pe_max", "dispatch_cycles_max_pe",
-        "dma_read_bytes", "rel_rmse",   "pass"};
+    table.columns = {"case",          "latency_ns",          "bound_by",
+                     "bound_ratio",   "commands_per_pe_max", "dispatch_cycles_max_pe",
+                     "dma_read_bytes"};
+    if (ctx.with_data()) table.columns.insert(table.columns.end(), {"rel_rmse", "pass"});
     ResultTable breakdown{"latency_breakdown_ns", {"case", "latency"}, {}};
     breakdown.columns.insert(breakdown.columns.end(), attention::kPartNames.begin(), attention::kPartNames.end());
     for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -84,7 +85,11 @@ class HeadlineBench : public Bench {
         all.extra.emplace_back(bench.name() + "." + key, value);
       }
       table.rows.push_back({bench.name(), one.latency_ns, launch.bounds.bound_by, launch.bounds.ratio, commands, cycles,
-                            static_cast<std::int64_t>(read_bytes), one.numerics.rel_rmse, one.numerics.pass});
+                            static_cast<std::int64_t>(read_bytes)});
+      if (ctx.with_data()) {
+        table.rows.back().emplace_back(one.numerics.rel_rmse);
+        table.rows.back().emplace_back(one.numerics.pass);
+      }
       if (ctx.mode() != Mode::emit && !launch.pes.empty()) {
         std::vector<ResultValue> row{bench.name(), one.latency_ns};
         for (const Ps part : attention::critical_pe(launch).split) row.emplace_back(ns_from_ps(part));
