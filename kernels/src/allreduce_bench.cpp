@@ -128,7 +128,7 @@ class AllreduceBench : public Bench {
     const Params& p = ctx.params();
     const MachineInfo& machine = ctx.machine();
     check_machine(p, machine);
-    const Plan plan = Plan::make(machine, spec_of(p));
+    const Plan plan = plan_of(p, machine);
     const Space space = p.word("payload") == "hbm" ? Space::hbm : Space::tcm;
     check_scratch(plan, machine, space);
 
@@ -170,6 +170,15 @@ class AllreduceBench : public Bench {
     spec.chunk_bytes = static_cast<std::uint64_t>(p.integer("chunk_bytes"));
     spec.root = static_cast<std::uint32_t>(p.integer("root"));
     return spec;
+  }
+
+  /// A plan names what it refuses as the parameters are named.
+  static Plan plan_of(const Params& p, const MachineInfo& machine) {
+    try {
+      return Plan::make(machine, spec_of(p));
+    } catch (const InputError& e) {
+      throw InputError(std::string("bench allreduce, parameter ") + e.what());
+    }
   }
 
   /// Slots belong to the machine: the command line builds it with those that the bench asks for.

@@ -555,7 +555,8 @@ BOOST_AUTO_TEST_CASE(a_tensor_of_integers_is_refused) {
 BOOST_AUTO_TEST_CASE(parameters_that_do_not_fit_are_refused) {
   test::CountingHost host(machine());
   const auto error = [&host](const Settings& s) { return message_of<InputError>([&] { run_allreduce(host, s); }); };
-  BOOST_TEST(contains(error({{"world", "257"}}), "found 257 ranks; allowed: 1 .. 256"));
+  BOOST_TEST(
+      contains(error({{"world", "257"}}), "bench allreduce, parameter world: found 257 ranks; allowed: 1 .. 256"));
   BOOST_TEST(contains(error({{"algo", "hierarchical"}, {"world", "3"}}), "found 3 SIPs; allowed: 1 .. 2"));
   BOOST_TEST(contains(error({{"root", "8"}, {"world", "8"}}), "below world = 8"));
   BOOST_TEST(contains(error({{"root", "8"}, {"world", "8"}, {"algo", "mesh"}}), "below world = 8"));

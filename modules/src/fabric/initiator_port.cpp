@@ -51,9 +51,9 @@ void InitiatorPort::start(Pending& p, const Route& route, const FabricTarget& ta
   const auto context = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&p));
   const std::uint64_t bytes = trans.get_data_length();
 
-  // An empty queue message keeps its place in its channel; every other empty transaction is control.
-  if (!p.write || (bytes == 0 && vc != VirtualChannel::ipcq)) {
-    Message& m = context_.pool.take_message(p.write ? Message::Kind::write_data : Message::Kind::read_request, route);
+  const Message::Kind kind = p.write ? Message::Kind::write_data : Message::Kind::read_request;
+  if (!p.write || Message::is_control(kind, bytes, vc)) {
+    Message& m = context_.pool.take_message(kind, route);
     m.vc = vc;
     m.trans = &trans;
     m.context = context;
@@ -66,7 +66,7 @@ void InitiatorPort::start(Pending& p, const Route& route, const FabricTarget& ta
     return;
   }
 
-  ni_.begin_data(p.out, Message::Kind::write_data, route, vc, bytes);
+  ni_.begin_data(p.out, kind, route, vc, bytes);
   p.out.message->trans = &trans;
   p.out.message->context = context;
   p.out.message->address = target.address;

@@ -6,16 +6,6 @@
 
 namespace kb {
 
-namespace {
-
-/// Pays overhead and propagation only and queues nowhere (spec 1.4). An empty queue message does queue, as one flit of
-/// no length: it must not overtake what was sent into the same ring before it.
-bool is_control(const Message& m) {
-  return m.bytes == 0 && !(m.kind == Message::Kind::write_data && m.vc == VirtualChannel::ipcq);
-}
-
-}  // namespace
-
 PacketNode::PacketNode(const sc_core::sc_module_name& name, FabricContext& context, const NodeParams& params,
                        std::uint32_t inputs)
     : sc_core::sc_module(name),
@@ -66,7 +56,7 @@ void PacketNode::forward(Packet& packet, std::uint32_t input) {
     throw ModelError(params_.title + ": found a packet whose route leads through component " +
                      std::to_string(hop.node) + "; allowed: " + std::to_string(params_.number));
   packet.train.shift(hop.overhead);
-  if (is_control(*packet.message)) {
+  if (packet.message->is_control()) {
     packet.train.shift(hop.prop);
     ++packet.hop;
     hand_over(packet, hop.out_port);

@@ -37,30 +37,36 @@ struct Message {
   Kind kind = Kind::read_request;
   const Route* route = nullptr;
   VirtualChannel vc = VirtualChannel::compute;
-  std::uint64_t bytes = 0;         // of payload; 0 for control messages
+  std::uint64_t bytes = 0;  // of payload; 0 for control messages
   std::uint64_t flit_bytes = 256;
   tlm::tlm_generic_payload* trans = nullptr;  // memory messages; the creator holds a reference
   LaunchMessage* launch = nullptr;            // launch messages
   MessageOwner* owner = nullptr;
-  std::uint64_t id = 0;            // data messages: unique in the fabric, in no order that matters
-  std::uint64_t context = 0;       // the creator's own; returned in the response
-  void* sink = nullptr;            // the receiving end point's own, between the first packet and the last
-  std::uint64_t address = 0;       // requests: as the target behind the far end sees it
-  Ps path_ps = 0;                  // responses: uncontended time of the whole transaction
-  std::uint32_t packets = 0;       // in all
-  std::uint32_t delivered = 0;     // packets that have reached the far end
-  Ps injected = 0;                 // when its head left the creator, for latency breakdowns
+  std::uint64_t id = 0;         // data messages: unique in the fabric, in no order that matters
+  std::uint64_t context = 0;    // the creator's own; returned in the response
+  void* sink = nullptr;         // the receiving end point's own, between the first packet and the last
+  std::uint64_t address = 0;    // requests: as the target behind the far end sees it
+  Ps path_ps = 0;               // responses: uncontended time of the whole transaction
+  std::uint32_t packets = 0;    // in all
+  std::uint32_t delivered = 0;  // packets that have reached the far end
+  Ps injected = 0;              // when its head left the creator, for latency breakdowns
 
   bool is_data() const { return kind == Kind::read_data || kind == Kind::write_data; }
+  /// Whether a message of `bytes` pays overhead and propagation only and queues nowhere (spec 1.4). An empty queue
+  /// message does queue, as one flit of no length: it must not overtake what was sent into the same ring before it.
+  static bool is_control(Kind kind, std::uint64_t bytes, VirtualChannel vc) {
+    return bytes == 0 && !(kind == Kind::write_data && vc == VirtualChannel::ipcq);
+  }
+  bool is_control() const { return is_control(kind, bytes, vc); }
 };
 
 /// A packet: consecutive flits of one message. `train` holds the flits' arrival at the present input port
 /// (the time at which the last bit of each is there); a control packet has one "flit" of no length.
 struct Packet {
   Message* message = nullptr;
-  std::uint32_t index = 0;        // in its message
-  std::uint32_t hop = 0;          // hops of the route already taken
-  std::uint32_t first_flit = 0;   // of the message
+  std::uint32_t index = 0;            // in its message
+  std::uint32_t hop = 0;              // hops of the route already taken
+  std::uint32_t first_flit = 0;       // of the message
   std::uint64_t last_flit_bytes = 0;  // bytes of this packet's last flit, as links see them
   FlitTrain train;
   bool last() const;
@@ -71,7 +77,9 @@ struct Packet {
   std::uint64_t queued_delta = 0;
 };
 
-inline bool Packet::last() const { return index + 1 == message->packets; }
+inline bool Packet::last() const {
+  return index + 1 == message->packets;
+}
 
 /// Phase of the packet protocol: there is only one, the hand-over of a packet to the next node.
 enum class PacketPhase : std::uint8_t { send };
