@@ -103,6 +103,39 @@ BOOST_AUTO_TEST_CASE(every_variant_says_what_limits_it) {
   }
 }
 
+// K and V bytes do not depend on the group's size, useful MACs grow with it. Short: each of the four query blocks reads
+// the tiles it sees, 15 of 64 keys by the first, which ends at position 951, and all of the 1000 keys by the others.
+// Long: every key is loaded once, by its rank, and sent once to the other.
+BOOST_AUTO_TEST_CASE(prefill_reads_what_it_sees_once_for_the_whole_group) {
+  constexpr std::uint64_t d = 128, heads = 2, queries = 64, keys = 1000, bytes_of_key = 2 * d * 2;
+  constexpr std::uint64_t seen = 15 * 64 + 3 * keys;
+  const auto sums = [](const char* bench, const Settings& more, std::uint64_t g, const std::string& variant) {
+    Settings params{{"H_kv", "2"},        {"S_kv", "1000"}, {"T_q", "64"}, {"G", std::to_string(g)},
+                    {"variant", variant}, {"C", "1"}};
+    for (const auto& [key, value] : more) params[key] = value;
+    const RunOutcome r = timed("eight_cubes", bench, params);
+    PeStats all;
+    for (const PeStats& pe : launch_of(r).pes) {
+      all.dma_read_bytes += pe.dma_read_bytes;
+      all.ipcq_bytes += pe.ipcq_bytes;
+      all.macs_useful += pe.macs_useful;
+    }
+    return all;
+  };
+  for (const auto& variant : kPrefillVariants) {
+    for (const std::uint64_t g : {1, 8}) {
+      const std::uint64_t query_bytes = queries * g * d * 2;
+      const PeStats in_cube = sums("gqa-prefill-short", {{"kv_per_cube", "8"}}, g, variant);
+      BOOST_TEST(in_cube.dma_read_bytes == heads * (seen * bytes_of_key + query_bytes), variant << " G " << g);
+      BOOST_TEST(in_cube.macs_useful == heads * g * 16 * seen * 2 * d, variant << " G " << g);
+      const PeStats ring = sums("gqa-prefill-long", {{"C", "2"}, {"causal", "false"}}, g, variant);
+      BOOST_TEST(ring.dma_read_bytes == heads * (keys * bytes_of_key + query_bytes), variant << " G " << g);
+      BOOST_TEST(ring.ipcq_bytes == heads * keys * bytes_of_key, variant << " G " << g);
+      BOOST_TEST(ring.macs_useful == heads * g * queries * keys * 2 * d, variant << " G " << g);
+    }
+  }
+}
+
 // A ring without a mask: every rank holds `keys` keys and as many queries as the others, and computes on every block.
 struct Ring {
   int ranks;
