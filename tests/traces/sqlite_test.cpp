@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(records_commands_and_configuration_are_there) {
   }
   BOOST_CHECK(!exists(path + ".part"));
   BOOST_CHECK((query(path, "SELECT * FROM config ORDER BY key") == Rows{"pe.clock_ghz|1", "sip.cubes|[4, 4]"}));
-  BOOST_CHECK((query(path, "SELECT value FROM meta") == Rows{"1"}));
+  BOOST_CHECK((query(path, "SELECT value FROM meta") == Rows{"2"}));
   BOOST_CHECK((query(path, "SELECT count(*) FROM records") == Rows{std::to_string(records.size())}));
   BOOST_CHECK((query(path, "SELECT kind, group_concat(name) FROM op_names GROUP BY kind ORDER BY kind") ==
                Rows{"control|command,command_done,launch,launch_done", "gemm|gemm", "ipcq|send,recv,slot_write,credit",
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(records_commands_and_configuration_are_there) {
       query(
           path,
           "SELECT name FROM sqlite_master WHERE type = 'index' AND name LIKE '%\\_by\\_%' ESCAPE '\\' ORDER BY name") ==
-      Rows{"commands_by_pe", "records_by_command"}));
+      Rows{"commands_by_pe", "events_by_command"}));
   BOOST_CHECK((query(path, "PRAGMA integrity_check") == Rows{"ok"}));
 }
 

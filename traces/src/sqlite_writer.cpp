@@ -6,11 +6,14 @@
 
 #include <sqlite3.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <iterator>
+#include <limits>
+#include <tuple>
 #include <utility>
 
 namespace kb {
@@ -18,8 +21,6 @@ namespace kb {
 namespace {
 
 constexpr std::uint64_t kBatch = 1u << 16;  // records per transaction
-constexpr std::size_t kColumns = 25;        // of the table records
-constexpr std::size_t kRows = 8;            // records per statement: a fifth cheaper than one by one
 
 constexpr char kPragmas[] = R"sql(
 PRAGMA page_size = 8192;
@@ -38,11 +39,18 @@ CREATE TABLE op_names (id INTEGER PRIMARY KEY, name TEXT, kind TEXT);
 CREATE TABLE commands (
   id INTEGER PRIMARY KEY, pe INTEGER, number INTEGER, kind TEXT, ops INTEGER, logical_bytes INTEGER,
   block_m INTEGER, block_n INTEGER, m_outer INTEGER, plan_bytes INTEGER, accepted_ps INTEGER, done_ps INTEGER, spec TEXT);
-CREATE TABLE records (
-  id INTEGER PRIMARY KEY, t_start_ps INTEGER, t_end_ps INTEGER, component INTEGER, number INTEGER, op_name INTEGER,
-  command INTEGER, pe INTEGER, op INTEGER, label TEXT, role TEXT, tile_m INTEGER, tile_n INTEGER, tile_k INTEGER,
-  address INTEGER, bytes INTEGER, m INTEGER, k INTEGER, n INTEGER, elements INTEGER, ready_ps INTEGER, path_ps INTEGER,
-  message INTEGER, peer INTEGER, arrives TEXT);
+CREATE TABLE works (
+  id INTEGER PRIMARY KEY, component INTEGER, op_name INTEGER, pe INTEGER, op INTEGER, label TEXT, role TEXT, bytes INTEGER,
+  m INTEGER, k INTEGER, n INTEGER, elements INTEGER, path_ps INTEGER, peer INTEGER, arrives TEXT);
+CREATE TABLE events (
+  id INTEGER PRIMARY KEY, t_start_ps INTEGER, t_end_ps INTEGER, work INTEGER, number INTEGER, command INTEGER,
+  tile_m INTEGER, tile_n INTEGER, tile_k INTEGER, address INTEGER, ready_ps INTEGER, message INTEGER);
+
+CREATE VIEW records AS
+  SELECT e.id, e.t_start_ps, e.t_end_ps, w.component, e.number, w.op_name, e.command, w.pe, w.op, w.label, w.role,
+         e.tile_m, e.tile_n, e.tile_k, e.address, w.bytes, w.m, w.k, w.n, w.elements, e.ready_ps, w.path_ps, e.message,
+         w.peer, w.arrives
+  FROM events e JOIN works w ON w.id = e.work;
 
 CREATE VIEW log AS
   SELECT r.id, r.t_start_ps / 1000.0 AS t_start_ns, r.t_end_ps / 1000.0 AS t_end_ns, c.name AS component, o.kind AS op_kind,
@@ -88,9 +96,42 @@ CREATE VIEW queue_occupancy AS
 )sql";
 
 constexpr char kIndexes[] = R"sql(
-CREATE INDEX records_by_command ON records (command);
+CREATE INDEX events_by_command ON events (command);
 CREATE INDEX commands_by_pe ON commands (pe, number);
 )sql";
+
+constexpr std::int64_t kNull = std::numeric_limits<std::int64_t>::min();  // a cell that holds nothing
+
+template <typename T>
+std::int64_t some(T value, bool present) {
+  return present ? static_cast<std::int64_t>(value) : kNull;
+}
+
+/// What the record of an operation has in common with those of others: a row of the table works.
+struct Work {
+  std::uint32_t component = 0, pe = 0, peer = 0;
+  OpName name = OpName::command;
+  TileRole role = TileRole::none;
+  Direction arrives = Direction::N;
+  std::int16_t op = 0;
+  std::uint32_t label = 0;  // 0: none
+  std::uint64_t bytes = 0, elements = 0;
+  std::int64_t m = 0, k = 0, n = 0;
+  Ps path = 0;
+
+  auto fields() const {
+    return std::tie(component, pe, peer, name, role, arrives, op, label, bytes, elements, m, k, n, path);
+  }
+  std::size_t hash() const {
+    return std::apply(
+        [](const auto&... f) {
+          std::uint64_t h = 0;
+          ((h = (h ^ static_cast<std::uint64_t>(f)) * 0x9e3779b97f4a7c15ull, h ^= h >> 32), ...);
+          return static_cast<std::size_t>(h);
+        },
+        fields());
+  }
+};
 
 }  // namespace
 
@@ -114,8 +155,9 @@ class SqliteWriter::Impl {
       write_names();
       run("COMMIT");
       run("BEGIN");
-      insert_ = prepare(insert_sql(1).c_str());
-      insert_rows_ = prepare(insert_sql(kRows).c_str());
+      events_.prepare("events",
+                      "t_start_ps,t_end_ps,work,number,command,tile_m,tile_n,tile_k,address,ready_ps,message");
+      work_ = prepare("INSERT INTO works VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
       command_ = prepare("INSERT INTO commands VALUES (?,?,?,?,?,?,?,?,?,?,?,NULL,?)");
       done_ = prepare("UPDATE commands SET done_ps = ? WHERE id = ?");
       component_ = prepare("INSERT OR REPLACE INTO components VALUES (?,?)");
@@ -144,47 +186,18 @@ class SqliteWriter::Impl {
     Ps start = r.t_start, end = r.t_end;
     if (!filter_.cut(start, end)) return;
 
-    Row& row = waiting_rows_[waiting_];
-    row.command = r.command;
-    std::size_t i = 0;
-    const auto value = [&](bool present, std::int64_t v) {
-      row.cells[i++] = {present ? Cell::number : Cell::null, v, nullptr};
-    };
-    const auto word = [&](const char* w) { row.cells[i++] = {w != nullptr ? Cell::word : Cell::null, 0, w}; };
-    const bool op = r.command && r.op >= 0 && static_cast<std::size_t>(r.op) < r.command->ops.size();
-    const bool queue = r.kind == OpKind::ipcq, memory = r.kind == OpKind::memory;
-    value(true, static_cast<std::int64_t>(++records_));
-    value(true, r.t_start);
-    value(true, r.t_end);
-    value(true, r.component);
-    value(true, static_cast<std::int64_t>(r.number));
-    value(true, static_cast<std::int64_t>(r.name) + 1);
-    value(command != 0, command);
-    value(r.pe != kNoPe, r.pe);
-    value(r.op >= 0, r.op);
-    word(r.name == OpName::math && op ? r.command->ops[static_cast<std::size_t>(r.op)].kind.c_str() : nullptr);
-    word(r.role == TileRole::a ? "a" : r.role == TileRole::b ? "b" : r.role == TileRole::out ? "out" : nullptr);
-    value(r.tile_m >= 0, r.tile_m);
-    value(r.tile_n >= 0, r.tile_n);
-    value(r.tile_k >= 0, r.tile_k);
-    value(memory && r.name != OpName::fetch && r.name != OpName::store, static_cast<std::int64_t>(r.address));
-    value(memory || queue, static_cast<std::int64_t>(r.bytes));
-    value(r.m != 0, r.m);
-    value(r.k != 0, r.k);
-    value(r.n != 0, r.n);
-    value(r.elements != 0, static_cast<std::int64_t>(r.elements));
-    value(r.t_ready >= 0, r.t_ready);
-    value(r.path_ps != 0, r.path_ps);
-    value(queue, static_cast<std::int64_t>(r.message));
-    value(r.peer != kNoPe, r.peer);
-    word(queue ? name_of(r.arrives) : nullptr);
-    if (++waiting_ == kRows) insert(insert_rows_, 0, kRows);
+    const bool queue = r.kind == OpKind::ipcq;
+    const bool placed = r.kind == OpKind::memory && r.name != OpName::fetch && r.name != OpName::store;
+    ++records_;
+    events_.add({r.t_start, r.t_end, work_row(r), static_cast<std::int64_t>(r.number), some(command, command != 0),
+                 some(r.tile_m, r.tile_m >= 0), some(r.tile_n, r.tile_n >= 0), some(r.tile_k, r.tile_k >= 0),
+                 some(r.address, placed), some(r.t_ready, r.t_ready >= 0), some(r.message, queue)});
     if (records_ % kBatch == 0) run("COMMIT; BEGIN");
   }
 
   void finish() {
     if (!db_) return;
-    insert_rest();
+    events_.flush();
     run("COMMIT");
     run(kIndexes);
     finalize();
@@ -197,7 +210,7 @@ class SqliteWriter::Impl {
   void abandon() noexcept {
     if (!db_) return;
     try {
-      insert_rest();
+      events_.flush();
     } catch (const IoError&) {
       // What was committed before stays.
     }
@@ -208,42 +221,55 @@ class SqliteWriter::Impl {
   std::uint64_t records() const { return records_; }
 
  private:
-  struct Cell {
-    enum Kind : std::uint8_t { null, number, word } kind = null;
-    std::int64_t value = 0;
-    const char* text = nullptr;
-  };
-  struct Row {
-    std::array<Cell, kColumns> cells;
-    CommandPtr command;  // owns the label
-  };
+  /// Rows of integers for one table, many per statement: what a statement costs by itself is then little.
+  class RowBatch {
+   public:
+    explicit RowBatch(Impl& db) : db_(db) {}
 
-  static std::string insert_sql(std::size_t rows) {
-    std::string row = "(?";
-    for (std::size_t i = 1; i < kColumns; ++i) row += ",?";
-    std::string sql = "INSERT INTO records VALUES " + row + ")";
-    for (std::size_t i = 1; i < rows; ++i) sql += "," + row + ")";
-    return sql;
-  }
+    /// `columns` are separated by commas.
+    void prepare(const std::string& table, const std::string& columns) {
+      width_ = static_cast<std::size_t>(std::count(columns.begin(), columns.end(), ',')) + 1;
+      cells_.resize(kRows * width_);
+      std::string row = "(?";
+      for (std::size_t i = 1; i < width_; ++i) row += ",?";
+      row += ")";
+      const std::string insert = "INSERT INTO " + table + " (" + columns + ") VALUES ";
+      std::string rows = row;
+      for (std::size_t i = 1; i < kRows; ++i) rows += "," + row;
+      one_ = db_.prepare((insert + row).c_str());
+      many_ = db_.prepare((insert + rows).c_str());
+    }
+    void add(std::initializer_list<std::int64_t> row) {
+      std::copy(row.begin(), row.end(), cells_.begin() + static_cast<std::ptrdiff_t>(rows_ * width_));
+      if (++rows_ < kRows) return;
+      rows_ = 0;  // rows that cannot be written are not tried again
+      insert(many_, 0, kRows);
+    }
+    /// Inserts the rows that wait.
+    void flush() {
+      const std::size_t rows = std::exchange(rows_, 0);
+      for (std::size_t i = 0; i < rows; ++i) insert(one_, i, 1);
+    }
+    void finalize() {
+      sqlite3_finalize(std::exchange(one_, nullptr));
+      sqlite3_finalize(std::exchange(many_, nullptr));
+    }
 
-  /// `count` of the rows that wait, from `first` on, by one step of a statement that has room for so many.
-  void insert(sqlite3_stmt* s, std::size_t first, std::size_t count) {
-    int i = 0;
-    for (std::size_t r = first; r < first + count; ++r)
-      for (const Cell& c : waiting_rows_[r].cells) {
-        ++i;
-        switch (c.kind) {
-          case Cell::null: sqlite3_bind_null(s, i); break;
-          case Cell::number: sqlite3_bind_int64(s, i, c.value); break;
-          case Cell::word: sqlite3_bind_text(s, i, c.text, -1, SQLITE_STATIC); break;
-        }
-      }
-    if (first + count == waiting_) waiting_ = 0;
-    step(s);
-  }
-  void insert_rest() {
-    for (std::size_t i = 0, n = waiting_; i < n; ++i) insert(insert_, i, 1);
-  }
+   private:
+    static constexpr std::size_t kRows = 32;
+
+    void insert(sqlite3_stmt* s, std::size_t first, std::size_t count) {
+      for (std::size_t i = 0; i < count * width_; ++i) bind(s, static_cast<int>(i + 1), cells_[first * width_ + i]);
+      db_.step(s);
+    }
+
+    Impl& db_;
+    sqlite3_stmt* one_ = nullptr;
+    sqlite3_stmt* many_ = nullptr;
+    std::size_t width_ = 0;
+    std::vector<std::int64_t> cells_;
+    std::size_t rows_ = 0;
+  };
 
   [[noreturn]] void fail(const char* what) const {
     throw IoError(part_ + ": cannot " + what + ": " + sqlite3_errmsg(db_));
@@ -267,9 +293,16 @@ class SqliteWriter::Impl {
   static void text(sqlite3_stmt* s, int i, const std::string& t) {
     sqlite3_bind_text(s, i, t.data(), static_cast<int>(t.size()), SQLITE_TRANSIENT);
   }
+  static void bind(sqlite3_stmt* s, int i, std::int64_t cell) {
+    if (cell == kNull)
+      sqlite3_bind_null(s, i);
+    else
+      sqlite3_bind_int64(s, i, cell);
+  }
+  static void bind(sqlite3_stmt* s, int i, const char* word) { sqlite3_bind_text(s, i, word, -1, SQLITE_STATIC); }
 
   void write_names() {
-    run("INSERT INTO meta VALUES ('schema_version', '1')");
+    run("INSERT INTO meta VALUES ('schema_version', '2')");
     static constexpr OpKind kKinds[] = {OpKind::memory,  OpKind::memory,  OpKind::memory,  OpKind::memory,
                                         OpKind::memory,  OpKind::memory,  OpKind::gemm,    OpKind::math,
                                         OpKind::ipcq,    OpKind::ipcq,    OpKind::ipcq,    OpKind::ipcq,
@@ -291,6 +324,60 @@ class SqliteWriter::Impl {
       step(component_);
     }
     return c == 1;
+  }
+
+  /// Row of what the record did. The rows used last are remembered, so that one may be there twice.
+  std::int64_t work_row(const OpRecord& r) {
+    const bool op = r.command && r.op >= 0 && static_cast<std::size_t>(r.op) < r.command->ops.size();
+    Work w;
+    w.component = r.component;
+    w.pe = r.pe;
+    w.peer = r.peer;
+    w.name = r.name;
+    w.role = r.role;
+    w.arrives = r.arrives;
+    w.op = r.op;
+    if (r.name == OpName::math && op) w.label = label(r.command->ops[static_cast<std::size_t>(r.op)].kind);
+    w.bytes = r.bytes;
+    w.elements = r.elements;
+    w.m = r.m;
+    w.k = r.k;
+    w.n = r.n;
+    w.path = r.path_ps;
+    auto& [known, row] = works_[w.hash() % works_.size()];
+    if (row != 0 && known.fields() == w.fields()) return row;
+    known = w;
+    row = ++work_rows_;
+
+    const bool queue = r.kind == OpKind::ipcq;
+    int i = 0;
+    const auto number = [&](std::int64_t cell) { bind(work_, ++i, cell); };
+    const auto word = [&](const char* t) { bind(work_, ++i, t); };
+    number(row);
+    number(r.component);
+    number(static_cast<std::int64_t>(r.name) + 1);
+    number(some(r.pe, r.pe != kNoPe));
+    number(some(r.op, r.op >= 0));
+    word(w.label != 0 ? labels_[w.label - 1].c_str() : nullptr);
+    word(r.role == TileRole::a ? "a" : r.role == TileRole::b ? "b" : r.role == TileRole::out ? "out" : nullptr);
+    number(some(r.bytes, r.kind == OpKind::memory || queue));
+    number(some(r.m, r.m != 0));
+    number(some(r.k, r.k != 0));
+    number(some(r.n, r.n != 0));
+    number(some(r.elements, r.elements != 0));
+    number(some(r.path_ps, r.path_ps != 0));
+    number(some(r.peer, r.peer != kNoPe));
+    word(queue ? name_of(r.arrives) : nullptr);
+    step(work_);
+    return row;
+  }
+
+  /// Counts the names of math operations from 1.
+  std::uint32_t label(const std::string& kind) {
+    const auto found = std::find(labels_.begin(), labels_.end(), kind);
+    if (found != labels_.end()) return static_cast<std::uint32_t>(found - labels_.begin()) + 1;
+    labels_.push_back(kind);
+    return static_cast<std::uint32_t>(labels_.size());
   }
 
   /// Row of the record's command; written at its `command` record, completed at its `command_done`.
@@ -332,10 +419,8 @@ class SqliteWriter::Impl {
   }
 
   void finalize() {
-    for (sqlite3_stmt** s : {&insert_, &insert_rows_, &command_, &done_, &component_}) {
-      sqlite3_finalize(*s);
-      *s = nullptr;
-    }
+    events_.finalize();
+    for (sqlite3_stmt** s : {&work_, &command_, &done_, &component_}) sqlite3_finalize(std::exchange(*s, nullptr));
   }
   void close() {
     finalize();
@@ -347,13 +432,14 @@ class SqliteWriter::Impl {
   const ComponentTable& components_;
   TraceFilter filter_;
   sqlite3* db_ = nullptr;
-  sqlite3_stmt* insert_ = nullptr;
-  sqlite3_stmt* insert_rows_ = nullptr;
+  RowBatch events_{*this};
+  sqlite3_stmt* work_ = nullptr;
   sqlite3_stmt* command_ = nullptr;
   sqlite3_stmt* done_ = nullptr;
   sqlite3_stmt* component_ = nullptr;
-  std::array<Row, kRows> waiting_rows_;
-  std::size_t waiting_ = 0;
+  std::vector<std::pair<Work, std::int64_t>> works_{1u << 13};  // by hash, with the row; 0: none
+  std::int64_t work_rows_ = 0;
+  std::vector<std::string> labels_;
   std::vector<char> covered_;  // by component: 0 no, 1 yes, 2 not yet seen
   CommandTracker<std::int64_t> rows_;
   std::int64_t commands_ = 0;
