@@ -271,6 +271,32 @@ BOOST_AUTO_TEST_CASE(random_operations_equal_their_intervals_whatever_the_run_le
   }
 }
 
+// A run of 64 changes at a time makes thousands of runs, more than are merged at once: memory does not grow with them,
+// and the waveform is that of a writer that has everything in memory.
+BOOST_AUTO_TEST_CASE(memory_is_bounded_however_many_runs_there_are) {
+  std::size_t most = 0;
+  const auto write = [&](const char* name, std::size_t run_length) {
+    VcdWriter::Options options;
+    options.run_length = run_length;
+    VcdWriter writer(dir / name, components, options);
+    std::mt19937 random(7);
+    Ps end = 0;
+    for (int i = 0; i < 50000; ++i) {
+      end += static_cast<Ps>(random() % 30);
+      OpRecord r = op(OpName::gemm, OpKind::gemm, 2, std::max<Ps>(0, end - static_cast<Ps>(random() % 20000)), end);
+      r.t_ready = std::max<Ps>(0, r.t_start - static_cast<Ps>(random() % 100));
+      writer.record(r);
+    }
+    writer.finish();
+    most = writer.most_held();
+    return slurp(dir / name);
+  };
+  const std::string whole = write("whole.vcd", 1u << 18);
+  const std::string pieces = write("pieces.vcd", 64);
+  BOOST_TEST(most <= (1u << 16) + 64);
+  BOOST_CHECK(pieces == whole);
+}
+
 BOOST_AUTO_TEST_CASE(scope_and_window_cut_the_trace) {
   VcdWriter::Options options;
   options.filter.scope = "*.pe0.*";

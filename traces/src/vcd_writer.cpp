@@ -182,6 +182,11 @@ std::string page_of(const std::string& scope) {
   return page.empty() ? split(scope)[0] : page;
 }
 
+/// Runs that are merged at a time, and the changes that are read ahead from all of them together: the memory of a merge
+/// does not depend on how many runs there are.
+constexpr std::size_t kFanIn = 512;
+constexpr std::size_t kReadAhead = 1u << 16;
+
 /// Sorted runs of changes in a nameless file.
 class RunFile {
  public:
@@ -192,6 +197,8 @@ class RunFile {
   RunFile(const RunFile&) = delete;
   RunFile& operator=(const RunFile&) = delete;
 
+  void begin_run() { runs_.push_back({end_, 0}); }
+  /// Adds to the run begun last.
   void append(const std::vector<Change>& sorted) {
     if (fd_ < 0) {
       fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -206,20 +213,19 @@ class RunFile {
       if (n <= 0) fail("write");
       done += static_cast<std::size_t>(n);
     }
-    runs_.push_back({end_, sorted.size()});
+    runs_.back().second += sorted.size();
     end_ += size;
   }
 
-  /// A run being read, a block at a time.
+  /// A run being read, a block of at most `block` changes at a time.
   class Cursor {
    public:
-    Cursor(const RunFile& file, std::size_t run)
-        : file_(&file), at_(file.runs_[run].first), left_(file.runs_[run].second) {}
+    Cursor(const RunFile& file, std::size_t run, std::size_t block)
+        : file_(&file), at_(file.runs_[run].first), left_(file.runs_[run].second), most_(block) {}
     bool next(Change& c) {
       if (pos_ == block_.size()) {
         if (left_ == 0) return false;
-        constexpr std::size_t kBlock = 1024;
-        block_.resize(std::min<std::size_t>(kBlock, left_));
+        block_.resize(std::min(most_, left_));
         file_->read(at_, block_);
         at_ += block_.size() * sizeof(Change);
         left_ -= block_.size();
@@ -228,11 +234,12 @@ class RunFile {
       c = block_[pos_++];
       return true;
     }
+    std::size_t held() const { return block_.capacity(); }
 
    private:
     const RunFile* file_;
     std::uint64_t at_;
-    std::size_t left_;
+    std::size_t left_, most_;
     std::vector<Change> block_;
     std::size_t pos_ = 0;
   };
@@ -249,6 +256,10 @@ class RunFile {
       if (n <= 0) fail("read");
       done += static_cast<std::size_t>(n);
     }
+    // What has been read is not read again: its place on the disk is the trace's, which is smaller. On a disk that the
+    // runs have filled it is the only one. A file system that cannot do so keeps it to the end.
+    (void)::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
+                      static_cast<off_t>(size));
   }
   [[noreturn]] void fail(const char* what) const {
     throw IoError(path_ + ": cannot " + what + ": " + std::strerror(errno != 0 ? errno : EIO));
@@ -265,7 +276,11 @@ class RunFile {
 class VcdWriter::Impl {
  public:
   Impl(const std::string& path, const ComponentTable& components, Options options)
-      : path_(path), components_(components), options_(std::move(options)), file_(path), runs_(path + ".runs") {
+      : path_(path),
+        components_(components),
+        options_(std::move(options)),
+        file_(path),
+        runs_(std::make_unique<RunFile>(path + ".runs")) {
     labels_.emplace_back("-");
     changes_.reserve(options_.run_length);
   }
@@ -320,6 +335,7 @@ class VcdWriter::Impl {
   }
 
   std::uint64_t changes() const { return written_; }
+  std::size_t most_held() const { return std::max(held_, changes_.capacity()); }
   std::string view_command() const { return "gtkwave " + path_ + " " + save_path(); }
 
  private:
@@ -485,8 +501,64 @@ class VcdWriter::Impl {
 
   void spill() {
     std::sort(changes_.begin(), changes_.end());
-    runs_.append(changes_);
+    runs_->begin_run();
+    runs_->append(changes_);
     changes_.clear();
+  }
+
+  /// Hands `take` the changes of `count` runs from `first` on, and of the sorted run `rest`, in their order.
+  template <typename Take>
+  void merge(std::size_t first, std::size_t count, const std::vector<Change>& rest, Take&& take) {
+    std::vector<RunFile::Cursor> cursors;
+    cursors.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) cursors.emplace_back(*runs_, first + i, kReadAhead / count);
+    std::size_t used = 0;
+    const auto next = [&](std::size_t source, Change& c) {
+      if (source < cursors.size()) return cursors[source].next(c);
+      if (used == rest.size()) return false;
+      c = rest[used++];
+      return true;
+    };
+    using Entry = std::pair<Change, std::size_t>;
+    const auto later = [](const Entry& a, const Entry& b) {
+      return b.first < a.first || (!(a.first < b.first) && b.second < a.second);
+    };
+    std::priority_queue<Entry, std::vector<Entry>, decltype(later)> heads(later);
+    for (std::size_t i = 0; i <= cursors.size(); ++i) {
+      Change c;
+      if (next(i, c)) heads.emplace(c, i);
+    }
+    std::size_t held = rest.capacity();
+    for (const auto& c : cursors) held += c.held();
+    held_ = std::max(held_, held);
+    while (!heads.empty()) {
+      const auto [c, source] = heads.top();
+      heads.pop();
+      take(c);
+      Change following;
+      if (next(source, following)) heads.emplace(following, source);
+    }
+  }
+
+  /// Neighbouring runs become one, until no more are left than can be merged at a time.
+  void reduce_runs() {
+    while (runs_->runs() > kFanIn) {
+      auto longer = std::make_unique<RunFile>(path_ + ".runs");
+      std::vector<Change> block;
+      block.reserve(kReadAhead);
+      for (std::size_t i = 0; i < runs_->runs(); i += kFanIn) {
+        longer->begin_run();
+        merge(i, std::min(kFanIn, runs_->runs() - i), {}, [&](const Change& c) {
+          block.push_back(c);
+          if (block.size() < kReadAhead) return;
+          longer->append(block);
+          block.clear();
+        });
+        longer->append(block);
+        block.clear();
+      }
+      runs_ = std::move(longer);
+    }
   }
 
   // ---- writing ---------------------------------------------------------------------------------------------
@@ -504,34 +576,12 @@ class VcdWriter::Impl {
       }
     file_.append("$end\n");
 
-    // The last run is the one in memory.
-    std::vector<RunFile::Cursor> cursors;
-    for (std::size_t i = 0; i < runs_.runs(); ++i) cursors.emplace_back(runs_, i);
-    std::size_t in_memory = 0;
-    const auto next = [&](std::size_t source, Change& c) {
-      if (source < cursors.size()) return cursors[source].next(c);
-      if (in_memory == changes_.size()) return false;
-      c = changes_[in_memory++];
-      return true;
-    };
-    using Entry = std::pair<Change, std::size_t>;
-    const auto later = [](const Entry& a, const Entry& b) {
-      return b.first < a.first || (!(a.first < b.first) && b.second < a.second);
-    };
-    std::priority_queue<Entry, std::vector<Entry>, decltype(later)> heads(later);
-    for (std::size_t i = 0; i <= cursors.size(); ++i) {
-      Change c;
-      if (next(i, c)) heads.emplace(c, i);
-    }
     now_ = begin;
-    while (!heads.empty()) {
-      const auto [c, source] = heads.top();
-      heads.pop();
+    reduce_runs();
+    merge(0, runs_->runs(), changes_, [&](const Change& c) {
       if (c.t != now_) show(c.t);
       apply(c);
-      Change following;
-      if (next(source, following)) heads.emplace(following, source);
-    }
+    });
     show(now_ + 1);
     put_time(now_);  // a picosecond more, so that the last change can be seen
   }
@@ -754,7 +804,8 @@ class VcdWriter::Impl {
   const ComponentTable& components_;
   Options options_;
   OutputFile file_;
-  RunFile runs_;
+  std::unique_ptr<RunFile> runs_;
+  std::size_t held_ = 0;
   bool closed_ = false;
 
   std::vector<Change> changes_;
@@ -802,6 +853,9 @@ void VcdWriter::abandon() noexcept {
 }
 std::uint64_t VcdWriter::changes() const {
   return impl_->changes();
+}
+std::size_t VcdWriter::most_held() const {
+  return impl_->most_held();
 }
 std::string VcdWriter::view_command() const {
   return impl_->view_command();

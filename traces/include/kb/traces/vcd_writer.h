@@ -25,7 +25,8 @@ namespace kb {
 ///
 /// Changes are written in the order of time, although an operation is known when it ends and may have begun at any
 /// time before: changes are collected, sorted in runs of bounded size that go to a nameless file beside the
-/// trace, and merged when the trace is finished. Memory stays constant whatever the length of the run.
+/// trace, and merged when the trace is finished, in several passes where there are many. Memory stays constant whatever
+/// the length of the run.
 class VcdWriter : public OpSink {
  public:
   struct Options {
@@ -54,6 +55,8 @@ class VcdWriter : public OpSink {
 
   /// Value changes written, after finish() or abandon().
   std::uint64_t changes() const;
+  /// The most changes that were in memory at a time so far: a run, and what the merge reads ahead (2^16).
+  std::size_t most_held() const;
   /// The command that opens the finished trace.
   std::string view_command() const;
 
