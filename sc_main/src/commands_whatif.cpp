@@ -50,8 +50,15 @@ std::vector<Remedy> remedies(const SystemConfig& c) {
   for (const auto* part : {&channels, &controller, &dma_link, &mesh})
     memory_path.insert(memory_path.end(), part->begin(), part->end());
   const auto& cost = c.pe.cost_model;
+  const std::vector<Setting> mac{{"pe.gemm.mac_shape", wider(c)}, {"pe.gemm.overhead_ns", half(c.pe.gemm.overhead_ns)}};
+  // A machine in balance is bound by its MAC array and by what feeds it, and gains by neither alone.
+  std::vector<Setting> fed_mac = mac;
+  fed_mac.insert(fed_mac.end(), {{"pe.tcm.read_bw_gbs", twice(c.pe.tcm.read_bw_gbs)},
+                                 {"pe.tcm.write_bw_gbs", twice(c.pe.tcm.write_bw_gbs)},
+                                 {"pe.fetch_store.overhead_ns", half(c.pe.fetch_store.overhead_ns)}});
   std::vector<Remedy> list{
-      {"engine", "MAC array", {{"pe.gemm.mac_shape", wider(c)}, {"pe.gemm.overhead_ns", half(c.pe.gemm.overhead_ns)}}},
+      {"engine", "MAC array", mac},
+      {"engine", "MAC array and TCM (these three)", fed_mac},
       {"engine",
        "vector unit",
        {{"pe.math.vector_width", std::to_string(2 * c.pe.math.vector_width)},
