@@ -1,5 +1,6 @@
 #include <kb/cli/cli.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <systemc>
 
@@ -10,6 +11,8 @@ int main(int argc, char** argv) {
 }
 
 int sc_main(int argc, char** argv) {
+  // A limit on the size of files is an error of a write like a full disk, and not the end of the program.
+  std::signal(SIGXFSZ, SIG_IGN);
   kb::BenchRegistry benches;
   kb::add_standard_benches(benches);
   return kb::run_cli(argc, argv, benches);

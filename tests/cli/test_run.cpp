@@ -117,11 +117,14 @@ BOOST_AUTO_TEST_CASE(json_output_is_the_summary) {
 BOOST_AUTO_TEST_CASE(a_full_disk_is_4_and_what_was_finished_stays_readable) {
   const TempDir dir;
   std::filesystem::create_directory(dir / "out");
-  std::filesystem::create_symlink("/dev/full", dir / "out/op_log.jsonl.part");
+  for (const char* file : {"out/op_log.jsonl.part", "out/links.csv.part"})
+    std::filesystem::create_symlink("/dev/full", dir / file);
   const Ended e = kernbench(dir, words("run " + on("one_pe") + " --bench gemm --trace sqlite,perfetto --out out"));
   BOOST_TEST(e.code == 4, e.err);
   BOOST_TEST(contains(e.err, "out/op_log.jsonl.part: cannot write: No space left on device"), e.err);
+  BOOST_TEST(!contains(e.err, "links.csv"), e.err);  // what comes later does not hide the first error
   BOOST_TEST(contains(read_text(dir / "out/summary.json"), "\"status\": \"failed\""));
+  BOOST_TEST(contains(read_text(dir / "out/summary.json"), "op_log.jsonl.part: cannot write"));
   BOOST_TEST(!std::filesystem::exists(dir / "out/trace.sqlite"));
   // The other streams hold whole records up to the fault, closed.
   BOOST_TEST(read_text(dir / "out/trace.sqlite.part").substr(0, 15) == "SQLite format 3");

@@ -136,7 +136,11 @@ void SimHost::run_until_done() {
     // Kernels unwind in the next delta; inside a larger simulation it comes by itself.
     if (!inside && sc_core::sc_get_status() != sc_core::SC_STOPPED && sc_core::sc_pending_activity_at_current_time())
       sc_core::sc_start(sc_core::SC_ZERO_TIME);
-    sim_->drain_records();
+    try {
+      sim_->drain_records();
+    } catch (...) {
+      // What a full disk, say, keeps from being recorded now does not hide why the run ended.
+    }
     std::rethrow_exception(std::exchange(error_, nullptr));
   }
 }

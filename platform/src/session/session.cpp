@@ -10,6 +10,7 @@
 #include <kb/traces/npy.h>
 #include <kb/traces/op_log_reader.h>
 #include <kb/traces/output_file.h>
+#include <kb/traces/reserved_space.h>
 #include <kb/traces/summary.h>
 
 #include <fmt/format.h>
@@ -307,6 +308,7 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   NpyOutputs outputs(spec.out + "/tensors", outcome.files);
 
   const bool files = !spec.out.empty();
+  ReservedSpace last_files(files ? spec.out : std::string());
   const bool recorded = files && spec.mode != Mode::emit;
   Recording recording(spec.out, recorded && spec.log, recorded ? spec.traces : TraceOptions{});
 
@@ -368,6 +370,22 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   }
 
   RunSummary summary = summarise(spec, params.items(), outcome.result);
+  // What one of the files that follow meets does not hide what went wrong before, nor keep the others from being
+  // written.
+  const auto write_file = [&](const std::string& name, const std::string& text) {
+    try {
+      write_text(spec.out + "/" + name, text, outcome.files);
+    } catch (const IoError& e) {
+      if (outcome.message.empty()) fail("failed", e.what(), e.code());
+    }
+  };
+  if (files) {
+    last_files.release();
+    for (const auto& file : recording.files()) outcome.files.push_back(file);
+    outcome.view_command = recording.view_command();
+    for (const auto& t : outcome.result.tables) write_file(t.name + ".csv", csv_of(t));
+    if (platform) write_file("links.csv", links_csv(summary.totals.links));
+  }
   summary.status = outcome.status;
   summary.message = outcome.message;
   summary.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_start).count();
@@ -376,13 +394,7 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   if (const auto log = recording.op_log()) summary.op_log = RunSummary::OpLogDigest{log->records, log->hash};
   outcome.summary_json = summary_json(summary);
   outcome.table = summary_table(summary);
-  if (files) {
-    for (const auto& file : recording.files()) outcome.files.push_back(file);
-    outcome.view_command = recording.view_command();
-    for (const auto& t : outcome.result.tables) write_text(spec.out + "/" + t.name + ".csv", csv_of(t), outcome.files);
-    if (platform) write_text(spec.out + "/links.csv", links_csv(summary.totals.links), outcome.files);
-    write_text(spec.out + "/summary.json", outcome.summary_json, outcome.files);
-  }
+  if (files) write_file("summary.json", outcome.summary_json);
   return outcome;
 }
 

@@ -45,7 +45,7 @@ class Recording {
   void observe(PlatformOptions& options);
   /// Opens the files. Throws IoError.
   void open(Platform& platform);
-  /// Completes the files. Throws IoError.
+  /// Completes the files. Throws IoError for the first that cannot be completed, after the others.
   void finish();
   /// Closes them as NAME.part.
   void abandon() noexcept;
