@@ -79,6 +79,7 @@ struct Platform::Impl : public SimMachine, public MemoryView {
     f.faults = &sim_host;
     f.recorder = sorter.get();
     f.links = options.links;
+    f.messages = options.messages;
     f.registry = options.fabric_registry;
     f.dmi = options.mode == Mode::data;
     f.shuffle = options.build_shuffle;
@@ -254,7 +255,9 @@ struct Platform::Impl : public SimMachine, public MemoryView {
 Platform::Platform(const sc_core::sc_module_name& name, const SystemConfig& config, PlatformOptions options)
     : sc_module(name), impl_(std::make_unique<Impl>(config, std::move(options))) {}
 
-Platform::~Platform() { end_methods(*this); }
+Platform::~Platform() {
+  end_methods(*this);
+}
 
 Host& Platform::host() {
   return impl_->sim_host;
@@ -299,6 +302,12 @@ Pe& Platform::pe(std::uint32_t rank) {
 std::vector<std::string> Platform::link_names() const {
   std::vector<std::string> names;
   for (const auto& l : impl_->fabric->link_stats()) names.push_back(l.name);
+  return names;
+}
+std::vector<std::string> Platform::node_names() const {
+  std::vector<std::string> names;
+  const Topology& topology = impl_->fabric->topology();
+  for (const TopologyNode& node : topology.nodes()) names.push_back(node.name);
   return names;
 }
 std::uint64_t Platform::activations() const {

@@ -135,6 +135,39 @@ BOOST_AUTO_TEST_CASE(the_views_answer_their_questions) {
                query(path, "SELECT * FROM queue_occupancy") == Rows{"1|W|5.0|1", "1|W|6.0|0", "1|W|6.0|1"}));
 }
 
+BOOST_AUTO_TEST_CASE(transfers_are_split_along_their_path) {
+  const std::string path = dir / "trace.sqlite";
+  SqliteWriter writer(path, components);
+  SqliteWriter::Path p{false, "tray.sip0.cube0.pe0", "tray.sip0.cube0.hbm0", {}};
+  p.parts = {{"request", "tray.sip0.cube0.pe0", "tray.sip0.cube0.pe0->sip0.cube0.r0c0", 128, 1000},
+             {"memory", "tray.sip0.cube0.hbm0", "", 0, 0},
+             {"data", "tray.sip0.cube0.hbm0", "tray.sip0.cube0.hbm0->sip0.cube0.pe0", 256, 500}};
+  const std::uint32_t read = writer.add_path(p);
+  for (Ps i = 0; i < 100; ++i)
+    writer.transfer(read, 4096, i * 100000, i * 100000 + 21500 + i, 21500, {1000, 20000, 500 + i});
+  writer.finish();
+  BOOST_CHECK(
+      (query(path, "SELECT stage, component, link, transfers, mean_ns, least_ns, most_ns, fixed_ns FROM hop_latency") ==
+       Rows{"request|tray.sip0.cube0.pe0|tray.sip0.cube0.pe0->sip0.cube0.r0c0|100|1.0|1.0|1.0|1.0",
+            "memory|tray.sip0.cube0.hbm0|-|100|20.0|20.0|20.0|0.0",
+            "data|tray.sip0.cube0.hbm0|tray.sip0.cube0.hbm0->sip0.cube0.pe0|100|0.5495|0.5|0.599|0.5"}));
+  BOOST_CHECK(
+      (query(path, "SELECT transfer, took_ns, delay_ns FROM slowest_transfers LIMIT 1") == Rows{"100|21.599|0.099"}));
+  BOOST_CHECK(
+      (query(path, "SELECT group_concat(time_ps) FROM transfer_parts WHERE transfer = 100") == Rows{"1000,20000,599"}));
+  BOOST_CHECK((query(path,
+                     "SELECT count(*) FROM transfers t WHERE end_ps - begin_ps <> "
+                     "(SELECT sum(time_ps) FROM transfer_parts p WHERE p.transfer = t.id)") == Rows{"0"}));
+
+  TraceFilter filter;
+  filter.scope = "*.pe1.*";
+  SqliteWriter other(dir / "other.sqlite", components, filter);
+  BOOST_CHECK_EQUAL(other.add_path(p), 0u);
+  other.transfer(0, 4096, 0, 21500, 21500, {1000, 20000, 500});
+  other.finish();
+  BOOST_CHECK((query(dir / "other.sqlite", "SELECT count(*) FROM transfers") == Rows{"0"}));
+}
+
 BOOST_AUTO_TEST_CASE(scope_and_window_choose_records_and_keep_commands) {
   TraceFilter filter;
   filter.scope = "*.gemm";

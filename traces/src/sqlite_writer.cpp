@@ -1,5 +1,7 @@
 #include <kb/traces/sqlite_writer.h>
 
+#include "text.h"
+
 #include <kb/tlm_if/errors.h>
 #include <kb/traces/command_tracker.h>
 #include <kb/traces/op_log_writer.h>
@@ -7,13 +9,16 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 namespace kb {
@@ -21,6 +26,7 @@ namespace kb {
 namespace {
 
 constexpr std::uint64_t kBatch = 1u << 16;  // records per transaction
+constexpr std::size_t kWorks = 1u << 14;    // rows of works that are remembered
 
 constexpr char kPragmas[] = R"sql(
 PRAGMA page_size = 8192;
@@ -45,6 +51,13 @@ CREATE TABLE works (
 CREATE TABLE events (
   id INTEGER PRIMARY KEY, t_start_ps INTEGER, t_end_ps INTEGER, work INTEGER, number INTEGER, command INTEGER,
   tile_m INTEGER, tile_n INTEGER, tile_k INTEGER, address INTEGER, ready_ps INTEGER, message INTEGER);
+
+CREATE TABLE paths (id INTEGER PRIMARY KEY, op TEXT, origin TEXT, target TEXT);
+CREATE TABLE path_parts (
+  path INTEGER, part INTEGER, stage TEXT, component TEXT, link TEXT, gb_per_s REAL, fixed_ps INTEGER,
+  PRIMARY KEY (path, part)) WITHOUT ROWID;
+CREATE TABLE transfers (
+  id INTEGER PRIMARY KEY, path INTEGER, bytes INTEGER, begin_ps INTEGER, end_ps INTEGER, alone_ps INTEGER, parts_ps TEXT);
 
 CREATE VIEW records AS
   SELECT e.id, e.t_start_ps, e.t_end_ps, w.component, e.number, w.op_name, e.command, w.pe, w.op, w.label, w.role,
@@ -85,6 +98,23 @@ CREATE VIEW contention AS
   WHERE r.path_ps IS NOT NULL AND r.t_end_ps - r.t_start_ps > r.path_ps
   GROUP BY r.component, r.op_name ORDER BY delay_ns DESC;
 
+CREATE VIEW transfer_parts AS
+  SELECT t.id AS transfer, t.path, p.op, p.origin, p.target, t.bytes, s.part, s.stage, s.component, s.link, j.value AS time_ps,
+         s.fixed_ps
+  FROM transfers t JOIN json_each(t.parts_ps) j JOIN paths p ON p.id = t.path
+  JOIN path_parts s ON s.path = t.path AND s.part = j.key;
+
+CREATE VIEW hop_latency AS
+  SELECT op, origin, target, stage, component, link, count(*) AS transfers, avg(time_ps) / 1000 AS mean_ns,
+         min(time_ps) / 1000.0 AS least_ns, max(time_ps) / 1000.0 AS most_ns, fixed_ps / 1000.0 AS fixed_ns
+  FROM transfer_parts GROUP BY path, part ORDER BY path, part;
+
+CREATE VIEW slowest_transfers AS
+  SELECT t.id AS transfer, p.op, p.origin, p.target, t.bytes, t.begin_ps / 1000.0 AS begin_ns,
+         (t.end_ps - t.begin_ps) / 1000.0 AS took_ns, t.alone_ps / 1000.0 AS alone_ns,
+         (t.end_ps - t.begin_ps - t.alone_ps) / 1000.0 AS delay_ns
+  FROM transfers t JOIN paths p ON p.id = t.path ORDER BY delay_ns DESC, t.id;
+
 CREATE VIEW queue_occupancy AS
   SELECT receiver, arrives, t_ps / 1000.0 AS t_ns,
          sum(step) OVER (PARTITION BY receiver, arrives ORDER BY t_ps, step ROWS UNBOUNDED PRECEDING) AS slots
@@ -96,7 +126,7 @@ CREATE VIEW queue_occupancy AS
 )sql";
 
 constexpr char kIndexes[] = R"sql(
-CREATE INDEX events_by_command ON events (command);
+CREATE INDEX events_by_command ON events (command) WHERE command IS NOT NULL;
 CREATE INDEX commands_by_pe ON commands (pe, number);
 )sql";
 
@@ -122,15 +152,19 @@ struct Work {
   auto fields() const {
     return std::tie(component, pe, peer, name, role, arrives, op, label, bytes, elements, m, k, n, path);
   }
-  std::size_t hash() const {
-    return std::apply(
-        [](const auto&... f) {
-          std::uint64_t h = 0;
-          ((h = (h ^ static_cast<std::uint64_t>(f)) * 0x9e3779b97f4a7c15ull, h ^= h >> 32), ...);
-          return static_cast<std::size_t>(h);
-        },
-        fields());
-  }
+  friend bool operator==(const Work& a, const Work& b) { return a.fields() == b.fields(); }
+
+  struct Hash {
+    std::size_t operator()(const Work& w) const {
+      return std::apply(
+          [](const auto&... f) {
+            std::uint64_t h = 0;
+            ((h = (h ^ static_cast<std::uint64_t>(f)) * 0x9e3779b97f4a7c15ull, h ^= h >> 32), ...);
+            return static_cast<std::size_t>(h);
+          },
+          w.fields());
+    }
+  };
 };
 
 }  // namespace
@@ -157,9 +191,11 @@ class SqliteWriter::Impl {
       run("BEGIN");
       events_.prepare("events",
                       "t_start_ps,t_end_ps,work,number,command,tile_m,tile_n,tile_k,address,ready_ps,message");
+      commands_.prepare("commands",
+                        "id,pe,number,ops,logical_bytes,block_m,block_n,m_outer,plan_bytes,accepted_ps,done_ps",
+                        {"kind", "spec"});
+      transfers_.prepare("transfers", "path,bytes,begin_ps,end_ps,alone_ps", {"parts_ps"});
       work_ = prepare("INSERT INTO works VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
-      command_ = prepare("INSERT INTO commands VALUES (?,?,?,?,?,?,?,?,?,?,?,NULL,?)");
-      done_ = prepare("UPDATE commands SET done_ps = ? WHERE id = ?");
       component_ = prepare("INSERT OR REPLACE INTO components VALUES (?,?)");
     } catch (...) {
       close();
@@ -195,9 +231,53 @@ class SqliteWriter::Impl {
     if (records_ % kBatch == 0) run("COMMIT; BEGIN");
   }
 
+  std::uint32_t add_path(const Path& path) {
+    const auto covers = [this](const std::string& name) { return filter_.covers(name); };
+    // A PE's end point is no component of its own: its DMA stands for it.
+    if (!covers(path.origin) && !covers(path.origin + ".dma") && !covers(path.target)) return 0;
+    const std::uint32_t row = ++paths_;
+    sqlite3_stmt* s = prepare("INSERT INTO paths VALUES (?,?,?,?)");
+    bind(s, 1, row);
+    bind(s, 2, path.write ? "write" : "read");
+    text(s, 3, path.origin);
+    text(s, 4, path.target);
+    step(s);
+    sqlite3_finalize(s);
+    s = prepare("INSERT INTO path_parts VALUES (?,?,?,?,?,?,?)");
+    std::int64_t number = 0;
+    for (const PathPart& p : path.parts) {
+      bind(s, 1, row);
+      bind(s, 2, number++);
+      text(s, 3, p.stage);
+      text(s, 4, p.component);
+      bind(s, 5, kNull);
+      bind(s, 6, kNull);
+      if (!p.link.empty()) {
+        text(s, 5, p.link);
+        sqlite3_bind_double(s, 6, p.gb_per_s);
+      }
+      bind(s, 7, p.fixed);
+      step(s);
+    }
+    sqlite3_finalize(s);
+    return row;
+  }
+
+  void transfer(std::uint32_t path, std::uint64_t bytes, Ps begin, Ps end, Ps alone, const std::vector<Ps>& parts) {
+    Ps from = begin, to = end;
+    if (path == 0 || !filter_.cut(from, to)) return;
+    std::string list = "[";
+    for (const Ps part : parts) {
+      if (list.size() > 1) list += ',';
+      text::append_signed(list, part);
+    }
+    list += ']';
+    transfers_.add({path, static_cast<std::int64_t>(bytes), begin, end, alone}, std::move(list));
+  }
+
   void finish() {
     if (!db_) return;
-    events_.flush();
+    flush();
     run("COMMIT");
     run(kIndexes);
     finalize();
@@ -210,7 +290,7 @@ class SqliteWriter::Impl {
   void abandon() noexcept {
     if (!db_) return;
     try {
-      events_.flush();
+      flush();
     } catch (const IoError&) {
       // What was committed before stays.
     }
@@ -221,17 +301,24 @@ class SqliteWriter::Impl {
   std::uint64_t records() const { return records_; }
 
  private:
-  /// Rows of integers for one table, many per statement: what a statement costs by itself is then little.
+  /// Rows of integers, and up to two texts, for one table, many per statement: what a statement costs by itself is
+  /// then little.
   class RowBatch {
    public:
     explicit RowBatch(Impl& db) : db_(db) {}
 
-    /// `columns` are separated by commas.
-    void prepare(const std::string& table, const std::string& columns) {
+    /// `columns` of integers are separated by commas.
+    void prepare(const std::string& table, std::string columns, std::initializer_list<const char*> text_columns = {}) {
       width_ = static_cast<std::size_t>(std::count(columns.begin(), columns.end(), ',')) + 1;
       cells_.resize(kRows * width_);
       std::string row = "(?";
       for (std::size_t i = 1; i < width_; ++i) row += ",?";
+      for (const char* text : text_columns) {
+        columns = columns + "," + text;
+        row += ",?";
+      }
+      text_width_ = text_columns.size();
+      texts_.resize(kRows);
       row += ")";
       const std::string insert = "INSERT INTO " + table + " (" + columns + ") VALUES ";
       std::string rows = row;
@@ -239,8 +326,9 @@ class SqliteWriter::Impl {
       one_ = db_.prepare((insert + row).c_str());
       many_ = db_.prepare((insert + rows).c_str());
     }
-    void add(std::initializer_list<std::int64_t> row) {
+    void add(std::initializer_list<std::int64_t> row, std::string first_text = {}, std::string second_text = {}) {
       std::copy(row.begin(), row.end(), cells_.begin() + static_cast<std::ptrdiff_t>(rows_ * width_));
+      texts_[rows_] = {std::move(first_text), std::move(second_text)};
       if (++rows_ < kRows) return;
       rows_ = 0;  // rows that cannot be written are not tried again
       insert(many_, 0, kRows);
@@ -259,7 +347,11 @@ class SqliteWriter::Impl {
     static constexpr std::size_t kRows = 32;
 
     void insert(sqlite3_stmt* s, std::size_t first, std::size_t count) {
-      for (std::size_t i = 0; i < count * width_; ++i) bind(s, static_cast<int>(i + 1), cells_[first * width_ + i]);
+      int i = 0;
+      for (std::size_t row = first; row < first + count; ++row) {
+        for (std::size_t c = 0; c < width_; ++c) bind(s, ++i, cells_[row * width_ + c]);
+        for (std::size_t t = 0; t < text_width_; ++t) bind(s, ++i, texts_[row][t].c_str());
+      }
       db_.step(s);
     }
 
@@ -268,7 +360,17 @@ class SqliteWriter::Impl {
     sqlite3_stmt* many_ = nullptr;
     std::size_t width_ = 0;
     std::vector<std::int64_t> cells_;
+    std::vector<std::array<std::string, 2>> texts_;
+    std::size_t text_width_ = 0;
     std::size_t rows_ = 0;
+  };
+
+  /// A command of which the row is known, to be written when it is done.
+  struct Accepted {
+    std::int64_t row = 0;
+    Ps at = 0;
+    std::int64_t block_m = kNull, block_n = kNull, m_outer = kNull, plan_bytes = kNull;
+    bool written = false;
   };
 
   [[noreturn]] void fail(const char* what) const {
@@ -326,7 +428,7 @@ class SqliteWriter::Impl {
     return c == 1;
   }
 
-  /// Row of what the record did. The rows used last are remembered, so that one may be there twice.
+  /// Row of what the record did. So many are remembered; after them, one may be there twice.
   std::int64_t work_row(const OpRecord& r) {
     const bool op = r.command && r.op >= 0 && static_cast<std::size_t>(r.op) < r.command->ops.size();
     Work w;
@@ -344,10 +446,10 @@ class SqliteWriter::Impl {
     w.k = r.k;
     w.n = r.n;
     w.path = r.path_ps;
-    auto& [known, row] = works_[w.hash() % works_.size()];
-    if (row != 0 && known.fields() == w.fields()) return row;
-    known = w;
-    row = ++work_rows_;
+    const auto [known, added] = works_.try_emplace(w, work_rows_ + 1);
+    if (!added) return known->second;
+    const std::int64_t row = ++work_rows_;
+    if (works_.size() == kWorks) works_.clear();
 
     const bool queue = r.kind == OpKind::ipcq;
     int i = 0;
@@ -380,47 +482,58 @@ class SqliteWriter::Impl {
     return static_cast<std::uint32_t>(labels_.size());
   }
 
-  /// Row of the record's command; written at its `command` record, completed at its `command_done`.
+  /// Row of the record's command, which is written when the command is done.
   std::int64_t command_row(const OpRecord& r) {
     const Command& c = *r.command;
     if (r.name == OpName::command) {
-      const std::int64_t row = ++commands_;
-      rows_.add(r.pe, r.command, row);
-      sqlite3_stmt* s = command_;
       const bool planned = c.gemm_index() >= 0;
-      sqlite3_bind_int64(s, 1, row);
-      sqlite3_bind_int64(s, 2, r.pe);
-      sqlite3_bind_int64(s, 3, static_cast<std::int64_t>(c.id));
-      sqlite3_bind_text(s, 4, name_of(c.kind), -1, SQLITE_STATIC);
-      sqlite3_bind_int64(s, 5, static_cast<std::int64_t>(c.ops.size()));
-      sqlite3_bind_int64(s, 6, c.logical_bytes());
-      const std::int64_t plan[] = {r.block_m, r.block_n, r.m_outer, static_cast<std::int64_t>(r.plan_bytes)};
-      for (int i = 0; i < 4; ++i) {
-        if (planned)
-          sqlite3_bind_int64(s, 7 + i, plan[i]);
-        else
-          sqlite3_bind_null(s, 7 + i);
-      }
-      sqlite3_bind_int64(s, 11, r.t_end);
-      text(s, 12, command_json(c));
-      step(s);
-      return row;
+      Accepted a;
+      a.row = ++command_rows_;
+      a.at = r.t_end;
+      a.block_m = some(r.block_m, planned);
+      a.block_n = some(r.block_n, planned);
+      a.m_outer = some(r.m_outer, planned);
+      a.plan_bytes = some(r.plan_bytes, planned);
+      rows_.add(r.pe, r.command, a);
+      return a.row;
     }
-    const std::int64_t* found = rows_.find(r.pe, c.id);
+    Accepted* const found = rows_.find(r.pe, c.id);
     if (found == nullptr) return 0;
-    const std::int64_t row = *found;
-    if (r.name == OpName::command_done) {
-      sqlite3_bind_int64(done_, 1, r.t_end);
-      sqlite3_bind_int64(done_, 2, row);
-      step(done_);
+    const std::int64_t row = found->row;
+    if (r.name == OpName::command_done && !found->written) {
+      found->written = true;
+      write_command(r.pe, c, *found, r.t_end);
     }
     rows_.track(r);
     return row;
   }
+  void write_command(std::uint32_t pe, const Command& c, const Accepted& a, std::int64_t done) {
+    commands_.add(
+        {a.row, pe, static_cast<std::int64_t>(c.id), static_cast<std::int64_t>(c.ops.size()),
+         static_cast<std::int64_t>(c.logical_bytes()), a.block_m, a.block_n, a.m_outer, a.plan_bytes, a.at, done},
+        name_of(c.kind), command_json(c));
+  }
+  /// All rows that wait, and the commands that are not done.
+  void flush() {
+    events_.flush();
+    transfers_.flush();
+    std::map<std::int64_t, std::pair<std::uint32_t, CommandPtr>> open;
+    rows_.for_each([&](std::uint32_t pe, const CommandPtr& command, Accepted& a) {
+      if (!a.written) open.emplace(a.row, std::make_pair(pe, command));
+    });
+    for (const auto& [row, command] : open) {
+      Accepted& a = *rows_.find(command.first, command.second->id);
+      a.written = true;
+      write_command(command.first, *command.second, a, kNull);
+    }
+    commands_.flush();
+  }
 
   void finalize() {
     events_.finalize();
-    for (sqlite3_stmt** s : {&work_, &command_, &done_, &component_}) sqlite3_finalize(std::exchange(*s, nullptr));
+    commands_.finalize();
+    transfers_.finalize();
+    for (sqlite3_stmt** s : {&work_, &component_}) sqlite3_finalize(std::exchange(*s, nullptr));
   }
   void close() {
     finalize();
@@ -433,16 +546,17 @@ class SqliteWriter::Impl {
   TraceFilter filter_;
   sqlite3* db_ = nullptr;
   RowBatch events_{*this};
+  RowBatch commands_{*this};
+  RowBatch transfers_{*this};
   sqlite3_stmt* work_ = nullptr;
-  sqlite3_stmt* command_ = nullptr;
-  sqlite3_stmt* done_ = nullptr;
   sqlite3_stmt* component_ = nullptr;
-  std::vector<std::pair<Work, std::int64_t>> works_{1u << 13};  // by hash, with the row; 0: none
+  std::unordered_map<Work, std::int64_t, Work::Hash> works_;  // the latest, with their rows
   std::int64_t work_rows_ = 0;
+  std::uint32_t paths_ = 0;
   std::vector<std::string> labels_;
   std::vector<char> covered_;  // by component: 0 no, 1 yes, 2 not yet seen
-  CommandTracker<std::int64_t> rows_;
-  std::int64_t commands_ = 0;
+  CommandTracker<Accepted> rows_;
+  std::int64_t command_rows_ = 0;
   std::uint64_t records_ = 0;
 };
 
@@ -454,6 +568,13 @@ void SqliteWriter::set_config(const std::vector<std::pair<std::string, std::stri
 }
 void SqliteWriter::record(const OpRecord& r) {
   impl_->record(r);
+}
+std::uint32_t SqliteWriter::add_path(const Path& path) {
+  return impl_->add_path(path);
+}
+void SqliteWriter::transfer(std::uint32_t path, std::uint64_t bytes, Ps begin, Ps end, Ps alone,
+                            const std::vector<Ps>& parts) {
+  impl_->transfer(path, bytes, begin, end, alone, parts);
 }
 void SqliteWriter::finish() {
   impl_->finish();

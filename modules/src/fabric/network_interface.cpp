@@ -76,6 +76,7 @@ bool NetworkInterface::send_data(Outgoing& out, const FlitTrain& train, bool com
     packet.last_flit_bytes = out.sent + count == out.flits ? last_bytes : context_.flit_bytes;
     packet.train.append_from(train, out.cursor, count);
     if (out.sent == 0) out.message->injected = packet.train.head();
+    if (context_.messages != nullptr && packet.last()) out.message->reached.assign(1, packet.train.tail());
     out.sent += count;
     if (!own_link) {
       forward(packet, input);
@@ -114,6 +115,11 @@ void NetworkInterface::receive(Packet& packet, std::uint32_t) {
                      ": found a packet that is not at the end of its route; allowed: packets for this end "
                      "point");
   packet.train.shift(route.end_overhead);
+  Message& m = *packet.message;
+  if (!m.reached.empty() && packet.last() && m.kind != Message::Kind::launch) {
+    m.reached.push_back(packet.train.tail());
+    context_.messages->message_arrived(m);
+  }
   switch (packet.message->kind) {
     case Message::Kind::read_request:
     case Message::Kind::write_data: memory_->deliver(packet); return;

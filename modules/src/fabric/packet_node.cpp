@@ -68,6 +68,7 @@ void PacketNode::forward(Packet& packet, std::uint32_t input) {
 }
 
 void PacketNode::hand_over(Packet& packet, std::uint32_t port) {
+  if (!packet.message->reached.empty() && packet.last()) packet.message->reached.push_back(packet.train.tail());
   PacketPhase phase = PacketPhase::send;
   sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, packet.train.head() - now_ps()));
   peers_[port]->nb_transport_fw(packet, phase, delay);
@@ -78,6 +79,7 @@ void PacketNode::send_control(Message& message, Ps at) {
   message.injected = at;
   Packet& packet = context_.pool.take_packet(message);
   packet.train.append(at);
+  if (context_.messages != nullptr) message.reached.assign(1, at);
   context_.message_injected();
   forward(packet, 0);
 }

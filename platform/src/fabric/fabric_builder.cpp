@@ -53,6 +53,7 @@ struct Fabric::Impl {
     context.faults = options.faults;
     context.recorder = options.recorder;
     context.links = options.links;
+    context.messages = options.messages;
     const Ps resolution = to_ps(sc_core::sc_get_time_resolution());
     context.slack = resolution > 1 ? (resolution - 1) / 2 : 0;
     number_links();

@@ -1,6 +1,7 @@
 #include <kb/platform/recording.h>
 
 #include <kb/modules/fabric/context.h>
+#include <kb/platform/transfer_splitter.h>
 #include <kb/tlm_if/errors.h>
 #include <kb/traces/op_log_writer.h>
 #include <kb/traces/perfetto_writer.h>
@@ -8,7 +9,10 @@
 #include <kb/traces/vcd_writer.h>
 
 #include <fmt/format.h>
+#include <exception>
 #include <filesystem>
+#include <functional>
+#include <map>
 
 namespace kb {
 
@@ -26,16 +30,57 @@ struct Recording::Impl : OpSink, LinkObserver {
   std::unique_ptr<PerfettoWriter> perfetto;
   std::unique_ptr<SqliteWriter> sqlite;
   std::vector<OpSink*> sinks;
-  std::vector<std::string> names;
+  struct Stream {
+    std::string name;
+    std::function<void()> finish;
+    bool finished = false;
+  };
+  std::vector<Stream> streams;  // in the order in which they are finished
+  TransferSplitter splitter{[this](const TransferTimes& t) { transfer(t); }};
+  std::vector<std::string> nodes;
+  std::map<std::pair<const Route*, bool>, std::uint32_t> paths;  // looked up only
 
+  /// A stream that fails ends there; the others go on to where the run ends for it.
   void record(const OpRecord& r) override {
-    for (auto* s : sinks) s->record(r);
+    std::exception_ptr failed;
+    for (auto*& s : sinks) {
+      if (s == nullptr) continue;
+      try {
+        s->record(r);
+      } catch (...) {
+        s = nullptr;
+        if (!failed) failed = std::current_exception();
+      }
+    }
+    if (failed) std::rethrow_exception(failed);
   }
   void flush() override {
-    for (auto* s : sinks) s->flush();
+    for (auto* s : sinks)
+      if (s != nullptr) s->flush();
   }
   void link_busy(std::uint32_t link, Ps from, Ps to) override {
     if (vcd) vcd->link_busy(link, from, to);
+  }
+  void transfer(const TransferTimes& t) {
+    if (!sqlite) return;
+    const auto [path, added] = paths.try_emplace({t.forth, t.write}, 0);
+    if (added) path->second = sqlite->add_path(path_of(*t.forth, t.write));
+    sqlite->transfer(path->second, t.bytes, t.begin, t.end, t.alone, t.parts);
+  }
+  SqliteWriter::Path path_of(const Route& forth, bool write) const {
+    SqliteWriter::Path path{write, nodes[forth.from], nodes[forth.to], {}};
+    for (const TransferPart& p : transfer_parts(forth, write)) {
+      SqliteWriter::PathPart part;
+      part.stage = p.stage;
+      part.component = nodes[p.node];
+      part.fixed = p.fixed;
+      if (p.hop != nullptr) {
+        part.link = nodes[p.node] + "->" + nodes[p.hop->next].substr(5);  // as links.csv names it
+        part.gb_per_s = p.hop->bw_gbs;
+      }
+      path.parts.push_back(std::move(part));
+    }
+    return path;
   }
   bool wanted() const { return want_log || traces.vcd || traces.perfetto || traces.sqlite; }
 
@@ -43,7 +88,7 @@ struct Recording::Impl : OpSink, LinkObserver {
   void add(std::unique_ptr<Writer>& writer, const char* name, Args&&... args) {
     writer = std::make_unique<Writer>(dir + "/" + name, components, std::forward<Args>(args)...);
     sinks.push_back(writer.get());
-    names.emplace_back(name);
+    streams.push_back({name, [&writer] { writer->finish(); }});
   }
 };
 
@@ -61,6 +106,7 @@ void Recording::observe(PlatformOptions& options) {
   if (!impl_->wanted()) return;
   options.sinks.push_back(impl_.get());
   if (impl_->traces.vcd) options.links = impl_.get();
+  if (impl_->traces.sqlite) options.messages = &impl_->splitter;
 }
 
 void Recording::open(Platform& platform) {
@@ -85,6 +131,7 @@ void Recording::open(Platform& platform) {
   }
   if (i.traces.perfetto) i.add(i.perfetto, "trace.perfetto.json", filter);
   if (i.traces.sqlite) {
+    i.nodes = platform.node_names();
     i.add(i.sqlite, "trace.sqlite", filter);
     i.sqlite->set_config(config_items(platform.config()));
   }
@@ -94,10 +141,17 @@ void Recording::finish() {
   Impl& i = *impl_;
   if (i.platform == nullptr) return;
   i.platform->deliver_records();
-  if (i.log) i.log->finish();
-  if (i.vcd) i.vcd->finish();
-  if (i.perfetto) i.perfetto->finish();
-  if (i.sqlite) i.sqlite->finish();
+  // One that cannot be finished does not keep the others from it; the first error is the one that counts.
+  std::exception_ptr first;
+  for (Impl::Stream& s : i.streams) {
+    try {
+      s.finish();
+      s.finished = true;
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
   i.finished = true;
 }
 
@@ -112,7 +166,7 @@ void Recording::abandon() noexcept {
 
 std::vector<std::string> Recording::files() const {
   std::vector<std::string> paths;
-  for (const auto& name : impl_->names) paths.push_back(impl_->dir + "/" + name + (impl_->finished ? "" : ".part"));
+  for (const auto& s : impl_->streams) paths.push_back(impl_->dir + "/" + s.name + (s.finished ? "" : ".part"));
   return paths;
 }
 

@@ -43,6 +43,7 @@ struct FabricOptions {
   FaultSink* faults = nullptr;
   OpRecorder* recorder = nullptr;  // null: memories record nothing
   LinkObserver* links = nullptr;   // null: nobody watches links
+  MessageObserver* messages = nullptr;  // null: nobody watches messages
   bool dmi = false;                // true outside timing mode only
   std::uint64_t shuffle = 0;       // not 0: seed of a random order of construction and binding, for tests
 };

@@ -19,6 +19,7 @@ class Pe;
 class PeRegistry;
 struct FabricRegistry;
 class LinkObserver;
+class MessageObserver;
 
 /// How a platform is built and observed.
 struct PlatformOptions {
@@ -28,6 +29,8 @@ struct PlatformOptions {
   std::vector<OpSink*> sinks;
   /// Watches links and memory channels (waveforms); null: nobody does.
   LinkObserver* links = nullptr;
+  /// Watches memory messages (latency hop by hop); null: nobody does.
+  MessageObserver* messages = nullptr;
   /// Implementations of fabric components by `impl:` name; null: the built-in ones only.
   const FabricRegistry* fabric_registry = nullptr;
   /// Implementations of PE components by `impl:` name; null: the built-in ones only.
@@ -79,6 +82,8 @@ class Platform : public sc_core::sc_module {
 
   /// Links and memory channels by name, in the numbers that a LinkObserver sees.
   std::vector<std::string> link_names() const;
+  /// Components of the fabric by name, in the numbers of Hop::node.
+  std::vector<std::string> node_names() const;
 
   /// Times that a process of the machine ran.
   std::uint64_t activations() const;

@@ -50,6 +50,8 @@ struct Message {
   std::uint32_t packets = 0;    // in all
   std::uint32_t delivered = 0;  // packets that have reached the far end
   Ps injected = 0;              // when its head left the creator, for latency breakdowns
+  /// Where somebody watches messages: when the last flit was at the source, behind each hop, and through the end point.
+  std::vector<Ps> reached;
 
   bool is_data() const { return kind == Kind::read_data || kind == Kind::write_data; }
   /// Whether a message of `bytes` pays overhead and propagation only and queues nowhere (spec 1.4). An empty queue

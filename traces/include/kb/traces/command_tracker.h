@@ -49,6 +49,12 @@ class CommandTracker {
     queue.pop_front();
   }
 
+  /// `visit(pe, command, value)` for all that are known, in no order.
+  template <typename Visit>
+  void for_each(Visit&& visit) {
+    for (auto& [key, known] : known_) visit(static_cast<std::uint32_t>(key >> 40), known.command, known.value);
+  }
+
   std::size_t size() const { return known_.size(); }
 
  private:
@@ -61,7 +67,7 @@ class CommandTracker {
   };
   static std::uint64_t key_of(std::uint32_t pe, CommandId id) { return (static_cast<std::uint64_t>(pe) << 40) | id; }
 
-  std::unordered_map<std::uint64_t, Known> known_;  // by PE and number; looked up only
+  std::unordered_map<std::uint64_t, Known> known_;  // by PE and number; in no order that matters
   std::vector<std::deque<CommandPtr>> finished_;    // per PE, oldest first
 };
 

@@ -47,6 +47,15 @@ class LinkObserver {
   virtual void link_busy(std::uint32_t link, Ps from, Ps to) = 0;
 };
 
+/// Watches the messages of memory transactions (latency hop by hop).
+class MessageObserver {
+ public:
+  virtual ~MessageObserver() = default;
+  /// The last packet is at the end of its route: `reached` is complete. The response to a request carries the same
+  /// `context`, which no other transaction has meanwhile.
+  virtual void message_arrived(const Message& message) = 0;
+};
+
 /// Messages and packets of a fabric's own components.
 class MessagePool final : public MessageOwner {
  public:
@@ -94,6 +103,7 @@ struct FabricContext {
   FaultSink* faults = nullptr;    // optional
   OpRecorder* recorder = nullptr; // optional
   LinkObserver* links = nullptr;  // optional
+  MessageObserver* messages = nullptr; // optional
 
   MessagePool pool;
   PayloadPool payloads;               // of transactions that the fabric itself issues
