@@ -62,7 +62,8 @@ compare() {
 compare "decode on 64 PEs" "${decode[@]}"
 compare "GEMM on one PE" "${gemm[@]}" --set bench.N=2048
 
-echo "memory, KB, at 1 and at 10 million records"
+echo "largest memory in KB"
+printf '  %-12s%10s%10s\n' trace "1 M" "10 M records"
 for trace in none sqlite vcd perfetto; do
   options=()
   [ "$trace" = none ] || options=(--trace "$trace")
