@@ -2,13 +2,14 @@
 // second of tile-sized ones. Run by hand: bench_fabric [repetitions]
 #include <kb/platform/config.h>
 #include <kb/platform/fabric_builder.h>
+#include <kb/platform/kernel_scope.h>
 #include <kb/tlm_if/payload_pool.h>
 
 #include <fmt/format.h>
 
 #include <sys/resource.h>
-#include <ctime>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <random>
 #include <systemc>
@@ -17,7 +18,9 @@
 namespace {
 
 // Processor time: a busy machine must not look slow.
-double seconds(std::clock_t from) { return static_cast<double>(std::clock() - from) / CLOCKS_PER_SEC; }
+double seconds(std::clock_t from) {
+  return static_cast<double>(std::clock() - from) / CLOCKS_PER_SEC;
+}
 double rss_mib() {
   rusage u{};
   getrusage(RUSAGE_SELF, &u);
@@ -112,53 +115,47 @@ int sc_main(int argc, char* argv[]) {
   double wall[2][3] = {};
   const char* patterns[] = {"own slice", "next cube", "random"};
   for (const auto granularity : {kb::Granularity::packet, kb::Granularity::flit}) {
-    // A context of its own for each machine.
-    const auto context = std::make_unique<sc_core::sc_simcontext>();
-    sc_core::sc_simcontext* outer = sc_core::sc_curr_simcontext;
-    sc_core::sc_simcontext* outer_default = sc_core::sc_default_global_context;
-    sc_core::sc_curr_simcontext = sc_core::sc_default_global_context = context.get();
-    {
-      kb::SystemConfig config;
-      config.granularity.granularity = granularity;
-      const bool packet = granularity == kb::Granularity::packet;
-      const auto from = std::clock();
-      Tray tray("tray", config);
-      sc_core::sc_start(sc_core::SC_ZERO_TIME);
-      fmt::print("{}: elaboration of {} PEs {:.2f} s, {:.0f} MiB resident\n", packet ? "packet" : "flit",
-                 tray.readers.size(), seconds(from), rss_mib());
-      const auto& map = tray.fabric->addresses();
-      const auto place = [](std::uint32_t r) { return std::array<std::uint32_t, 3>{r / 128, r / 8 % 16, r % 8}; };
-      std::mt19937_64 random(1);
-      const auto targets = [&](int pattern, std::uint32_t r) {
-        const auto [sip, cube, pe] = place(r);
-        if (pattern == 0) return std::vector<std::uint64_t>{map.hbm(sip, cube, pe)};
-        if (pattern == 1) return std::vector<std::uint64_t>{map.hbm(sip, cube ^ 1u, pe)};
-        std::vector<std::uint64_t> some;
-        for (int i = 0; i < 16; ++i)
-          some.push_back(map.hbm(static_cast<std::uint32_t>(random() % 2), static_cast<std::uint32_t>(random() % 16),
-                                 static_cast<std::uint32_t>(random() % 8)));
-        return some;
-      };
-      for (int pattern = 0; pattern < 3; ++pattern) {
-        const Speed s =
-            run(tray, 64 * kb::KiB, repetitions, [&](std::uint32_t r) { return targets(pattern, r); });
-        wall[packet ? 0 : 1][pattern] = s.wall;
-        fmt::print("  {} x 64 KiB, {}: {:.3f} s, {:.1f} us simulated\n", 256 * repetitions, patterns[pattern],
-                   s.wall, s.simulated_us);
-      }
-      if (packet) {
-        const Speed s = run(tray, 4 * kb::KiB, 50 * repetitions, [&](std::uint32_t r) { return targets(0, r); });
-        fmt::print("  {} x 4 KiB, own slice: {:.3f} s, {:.2f} M transfers/s\n", 256 * 50 * repetitions, s.wall,
-                   256.0 * 50 * static_cast<double>(repetitions) / s.wall / 1e6);
-        const std::size_t many = 10'000 * repetitions;
-        const Speed one = run(tray, 4 * kb::KiB, many, [&](std::uint32_t r) { return targets(0, r); }, 1);
-        fmt::print("  {} x 4 KiB, one PE, own slice: {:.3f} s, {:.2f} M transfers/s\n", many, one.wall,
-                   static_cast<double>(many) / one.wall / 1e6);
-      }
+    const kb::KernelScope scope;
+    sc_core::sc_report_handler::set_actions(sc_core::SC_ID_NO_SC_START_ACTIVITY_, sc_core::SC_DO_NOTHING);
+    kb::SystemConfig config;
+    config.granularity.granularity = granularity;
+    const bool packet = granularity == kb::Granularity::packet;
+    const auto from = std::clock();
+    Tray tray("tray", config);
+    sc_core::sc_start(sc_core::SC_ZERO_TIME);
+    fmt::print("{}: elaboration of {} PEs {:.2f} s, {:.0f} MiB resident\n", packet ? "packet" : "flit",
+               tray.readers.size(), seconds(from), rss_mib());
+    const auto& map = tray.fabric->addresses();
+    const auto place = [](std::uint32_t r) { return std::array<std::uint32_t, 3>{r / 128, r / 8 % 16, r % 8}; };
+    std::mt19937_64 random(1);
+    const auto targets = [&](int pattern, std::uint32_t r) {
+      const auto [sip, cube, pe] = place(r);
+      if (pattern == 0) return std::vector<std::uint64_t>{map.hbm(sip, cube, pe)};
+      if (pattern == 1) return std::vector<std::uint64_t>{map.hbm(sip, cube ^ 1u, pe)};
+      std::vector<std::uint64_t> some;
+      for (int i = 0; i < 16; ++i)
+        some.push_back(map.hbm(static_cast<std::uint32_t>(random() % 2), static_cast<std::uint32_t>(random() % 16),
+                               static_cast<std::uint32_t>(random() % 8)));
+      return some;
+    };
+    for (int pattern = 0; pattern < 3; ++pattern) {
+      const Speed s = run(tray, 64 * kb::KiB, repetitions, [&](std::uint32_t r) { return targets(pattern, r); });
+      wall[packet ? 0 : 1][pattern] = s.wall;
+      fmt::print("  {} x 64 KiB, {}: {:.3f} s, {:.1f} us simulated\n", 256 * repetitions, patterns[pattern], s.wall,
+                 s.simulated_us);
     }
-    sc_core::sc_curr_simcontext = outer;
-    sc_core::sc_default_global_context = outer_default;
+    if (packet) {
+      const Speed s = run(tray, 4 * kb::KiB, 50 * repetitions, [&](std::uint32_t r) { return targets(0, r); });
+      fmt::print("  {} x 4 KiB, own slice: {:.3f} s, {:.2f} M transfers/s\n", 256 * 50 * repetitions, s.wall,
+                 256.0 * 50 * static_cast<double>(repetitions) / s.wall / 1e6);
+      const std::size_t many = 10'000 * repetitions;
+      const Speed one = run(
+          tray, 4 * kb::KiB, many, [&](std::uint32_t r) { return targets(0, r); }, 1);
+      fmt::print("  {} x 4 KiB, one PE, own slice: {:.3f} s, {:.2f} M transfers/s\n", many, one.wall,
+                 static_cast<double>(many) / one.wall / 1e6);
+    }
   }
-  for (int p = 0; p < 3; ++p) fmt::print("packet is {:.1f} times as fast as flit: 64 KiB, {}\n", wall[1][p] / wall[0][p], patterns[p]);
+  for (int p = 0; p < 3; ++p)
+    fmt::print("packet is {:.1f} times as fast as flit: 64 KiB, {}\n", wall[1][p] / wall[0][p], patterns[p]);
   return 0;
 }
