@@ -26,8 +26,7 @@ namespace kb {
 ///   paths       id, op (read, write), origin, target: ways of memory transactions
 ///   path_parts  path, part (from 0), stage, component, link, gb_per_s, fixed_ps (overhead and propagation)
 ///   transfers   id, path, bytes, begin_ps, end_ps, alone_ps (on an idle machine), parts_ps (JSON: the time of each
-///   part;
-///               they add up to end_ps - begin_ps)
+///               part; they add up to end_ps - begin_ps)
 /// Views, each the answer to a question:
 ///   records          events with their works: one row per record of the op log, all columns
 ///   log              the records with names in place of numbers, times in ns
@@ -36,9 +35,9 @@ namespace kb {
 ///   command_time     per command and operation: summed time, first start, last end
 ///   contention       operations that took longer than their path alone, by component
 ///   transfer_parts   the parts of each transfer, a row each
-///   hop_latency      per path and part: transfers, mean, least and largest time; the means add up to the path's
-///   latency slowest_transfers memory transactions by what they took longer than alone queue_occupancy  slots in use
-///   per receiving PE and direction, after each change
+///   hop_latency      per path and part: transfers, mean, least, largest time; the means add up to the mean latency
+///   slowest_transfers memory transactions by what they took longer than alone
+///   queue_occupancy  slots in use per receiving PE and direction, after each change
 /// Indexes (events by command, commands by PE) are built when the database is finished.
 ///
 /// docs/trace-database.md has them with queries to start from. Rows go in by prepared statements, committed in batches:
