@@ -155,6 +155,26 @@ BOOST_AUTO_TEST_CASE(pe2pe_slopes_slot_reads_and_csv) {
   std::size_t lines = 0;
   for (std::string line; std::getline(csv, line);) ++lines;
   BOOST_TEST(lines == 1u + 4 * 9 * 3);
+
+  double sum = 0;
+  for (const auto& row : r.result.tables.at(0).rows) sum += std::get<double>(row[5]);
+  BOOST_TEST(r.result.latency_ns == sum, boost::test_tools::tolerance(1e-9));
+}
+
+/// A TCM channel slower than the slots takes its own time, in the run and in the serial sum: 4096 B at 64 GB/s.
+BOOST_AUTO_TEST_CASE(slots_behind_a_slow_tcm_channel_take_its_time) {
+  const auto bounds = [](const char* key, const char* value) {
+    RunSpec s = spec("one_cube", "pe2pe", {{"mode", "ipcq_no_consume"}});
+    s.overrides = {{key, value}};
+    const RunOutcome r = run(s);
+    return std::make_pair(r.result.latency_ns, launch_of(r).bounds.serial_ns);
+  };
+  const auto base = bounds("pe.tcm.write_bw_gbs", "512");
+  for (const char* key : {"pe.tcm.write_bw_gbs", "pe.ipcq.tcm.bw_gbs"}) {
+    const auto slow = bounds(key, "64");
+    BOOST_TEST(slow.first == base.first + 4096 / 64.0 - 4096 / 512.0, boost::test_tools::tolerance(1e-9));
+    BOOST_TEST(slow.second == base.second + 4096 / 64.0 - 4096 / 512.0, boost::test_tools::tolerance(1e-9));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -144,6 +144,7 @@ BOOST_AUTO_TEST_CASE(slower_hardware_never_makes_it_faster) {
                                                         {"pe.gemm.overhead_ns", "3"},
                                                         {"pe.scheduler.tile_buffers", "1"},
                                                         {"cube.hbm.access_ns", "30"},
+                                                        {"cube.hbm.switch_penalty_ns", "20"},
                                                         {"cube.noc.router_overhead_ns", "2"}})
     BOOST_TEST(latency(key, value) >= base, key);
 }
@@ -165,6 +166,48 @@ BOOST_AUTO_TEST_CASE(larger_accumulators_can_take_all_tile_buffers) {
   // 4 x 4 blocks of 32 x 32 outputs: 16 blocks, each 2 x 4 tiles of 4 KiB in each of 8 k steps; 4 x 8: 8 blocks, 12.
   BOOST_TEST(small.second == 16u * 8 * 8 * 4096);
   BOOST_TEST(large.second == 8u * 8 * 12 * 4096);
+}
+
+// Two reads and a write of a burst each on one channel: it turns once, and so much longer are the run and the serial
+// sum. A long penalty and transfers in flight at once, whose bursts alternate on a channel, stay within the sum too.
+BOOST_AUTO_TEST_CASE(turnarounds_are_part_of_the_serial_sum) {
+  const auto bounds = [](const char* penalty, std::int64_t size, const char* outstanding) {
+    RunSpec s = spec("one_pe", "gemm", dims(size, size, size));
+    s.overrides = {{"cube.hbm.switch_penalty_ns", penalty}, {"pe.dma.outstanding", outstanding}};
+    const RunOutcome r = run(s);
+    return std::make_pair(r.result.latency_ns, launch_of(r).bounds.serial_ns);
+  };
+  const auto without = bounds("0", 1, "1"), with = bounds("5.5", 1, "1");
+  BOOST_TEST(with.first == without.first + 5.5, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(with.second == without.second + 5.5, boost::test_tools::tolerance(1e-9));
+  for (const char* outstanding : {"1", "4"})
+    BOOST_TEST(bounds("200", 100, outstanding).first > bounds("0", 100, outstanding).first);
+}
+
+// The exception to law 2 of decision 6: reads and writes share the channels, and where they meet depends on the shape.
+BOOST_AUTO_TEST_CASE(reads_and_writes_can_meet_less_in_a_larger_product) {
+  const auto latency = [](std::int64_t m, std::int64_t k) { return run("one_pe", "gemm", dims(m, k, 512)).result.latency_ns; };
+  const double sixteen = latency(16, 512), seventeen = latency(17, 512);
+  BOOST_TEST(seventeen < sixteen);
+  BOOST_TEST(seventeen > 0.99 * sixteen);
+  const double less = latency(512, 67), more = latency(512, 68);
+  BOOST_TEST(more < less);
+  BOOST_TEST(more > 0.98 * less);
+}
+
+// The exception to law 2 of decision 6: the first tile's second read comes behind the reads of all tiles with a buffer,
+// of which each takes 16 ns.
+BOOST_AUTO_TEST_CASE(many_transfers_in_flight_can_get_ahead_of_the_first_tile) {
+  const auto latency = [](const char* outstanding) {
+    RunSpec s = spec("one_pe", "gemm", dims(128, 128, 128));
+    s.overrides = {{"pe.dma.outstanding", outstanding}};
+    return run(s).result.latency_ns;
+  };
+  const double one = latency("1"), two = latency("2"), three = latency("3"), sixteen = latency("16"), more = latency("64");
+  BOOST_TEST(two < one);
+  BOOST_TEST(three == two + 16);
+  BOOST_TEST(sixteen == two + 12 * 16);
+  BOOST_TEST(more == sixteen);
 }
 
 // Everything at its minimum of 1 still finishes.

@@ -45,7 +45,7 @@ const std::vector<MetricDefinition>& metric_definitions() {
        "largest, over PEs and the two TCM channels, of the bytes of FETCH, STORE and queue slots / bandwidth"},
       {"bounds.dispatch_ns", "ns", "largest dispatch time of any PE"},
       {"bounds.serial_ns", "ns",
-       "over all PEs the sum of dispatch, overheads, path latencies and uncontended stage times"},
+       "over all PEs the sum of dispatch, overheads, path latencies, channel turnarounds and uncontended stage times"},
       {"bounds.bound_by", "-", "the largest of compute, memory, tcm and dispatch"},
       {"bounds.ratio", "1",
        "latency / the largest bound; below 1 is a fault of the model and ends the run with exit code 3"},

@@ -214,6 +214,7 @@ void InitiatorPort::deliver(Packet& packet) {
     }
     p.ext->complete = last;
     p.ext->path_ps = m.path_ps;
+    p.ext->turnaround_ps = m.turnaround_ps;
   }
   if (packet.index == 0) {
     // BEGIN_RESP: the first byte of data, or the response of a write.

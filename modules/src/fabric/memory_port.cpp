@@ -225,6 +225,7 @@ void MemoryPort::answered(Request& r, Ps at) {
   r.out.message->trans = &trans;
   r.out.message->context = r.context;
   r.out.message->path_ps = uncontended(r);
+  r.out.message->turnaround_ps = r.turnaround_ps;
   send_back(r);
 }
 
@@ -254,6 +255,7 @@ void MemoryPort::respond_write(Request& r) {
   m.context = r.context;
   r.answer_at = at;
   m.path_ps = uncontended(r);
+  m.turnaround_ps = r.turnaround_ps;
   record(r, at);
   close(r);
   ni_.send(m, at);

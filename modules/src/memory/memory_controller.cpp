@@ -125,6 +125,7 @@ MemoryController::Access& MemoryController::open(tlm::tlm_generic_payload& trans
   a.cursor = {};
   a.done = nullptr;
   a.finished = false;
+  a.turned.clear();
   if (!a.write || a.flits == 0) {
     a.seen = a.flits;
     append_piece(a, at, 0, a.flits);
@@ -285,7 +286,7 @@ void MemoryController::decide() {
   });
 }
 
-Ps MemoryController::occupy(const Access& access, std::uint32_t flit, Ps arrival, Ps head) {
+Ps MemoryController::occupy(Access& access, std::uint32_t flit, Ps arrival, Ps head) {
   const std::uint64_t bytes = access.trans->get_data_length();
   const std::uint64_t address = access.trans->get_address() + std::uint64_t{flit} * params_.burst_bytes;
   const std::uint32_t number = static_cast<std::uint32_t>(address >> burst_shift_) & (params_.channels - 1);
@@ -301,6 +302,11 @@ Ps MemoryController::occupy(const Access& access, std::uint32_t flit, Ps arrival
   c.last_access = access.number;
   c.writing = access.write;
   c.used = true;
+  if (turn > 0) {
+    access.turned.resize(params_.channels);
+    access.turned[number] += turn;
+    if (access.ext != nullptr) access.ext->turnaround_ps = std::max(access.ext->turnaround_ps, access.turned[number]);
+  }
   c.counters.bytes += last ? last_flit(bytes) : params_.burst_bytes;
   c.counters.busy += own;
   if (context_.links != nullptr) context_.links->link_busy(params_.first_channel + number, start, c.last_end);

@@ -318,14 +318,18 @@ void Dma::piece_done(Piece& piece, Ps at) {
   Job* job = piece.job;
   if (job == nullptr) return;
   piece.job = nullptr;
-  const Ps told = PayloadPool::extension(*piece.trans).path_ps;
-  job->path = std::max(job->path, told != 0 ? told : at - job->request_at);
+  const TransferExtension& ext = PayloadPool::extension(*piece.trans);
+  job->path = std::max(job->path, ext.path_ps != 0 ? ext.path_ps : at - job->request_at);
+  job->turnaround = std::max(job->turnaround, ext.turnaround_ps);
   job->end = std::max(job->end, at);
   if (--job->open_pieces == 0 && job->requested == job->bytes) ways_[job->way].ending.push_back(job);
 }
 
 void Dma::ended(Piece& piece, Ps at) {
-  if (piece.posted) counters().serial_ps += PayloadPool::extension(*piece.trans).path_ps;
+  if (piece.posted) {
+    const TransferExtension& ext = PayloadPool::extension(*piece.trans);
+    counters().serial_ps += ext.path_ps + ext.turnaround_ps;
+  }
   piece_done(piece, at);
   piece.trans->release();
   piece.trans = nullptr;
@@ -374,7 +378,7 @@ void Dma::end(Job& job, Ps now) {
   ++(read ? counters().dma_reads : counters().dma_writes);
   (read ? counters().dma_read_bytes : counters().dma_write_bytes) += job.bytes;
   const Ps path = job.request_at - job.issue + job.path;
-  counters().serial_ps += path;
+  counters().serial_ps += path + job.turnaround;
   if (read && job.token != nullptr && job.token->in_loop) {
     const CommandContext& command = *job.token->context;
     if (streams_.size() <= command.slot) streams_.resize(command.slot + 1);

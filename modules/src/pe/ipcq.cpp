@@ -99,10 +99,13 @@ tlm::tlm_sync_enum Ipcq::nb_transport_bw(SlotTransfer& transfer, SlotTransferPha
 }
 
 tlm::tlm_sync_enum Ipcq::nb_transport_bw(TcmAccess& access, TcmPhase&, sc_core::sc_time& delay) {
+  SlotOp& op = reinterpret_cast<SlotOp&>(access);  // the first member of its SlotOp
   // Slower slots than the channel take the rest of their time behind it.
-  const Ps rest = transfer_ps(access.bytes, tier_.bw_gbs) - access.service;
-  const Ps end = arrival(delay) + std::max<Ps>(0, rest) + ps_from_ns(tier_.access_ns);
-  ops_done_.append(reinterpret_cast<SlotOp*>(&access), end);  // the first member of its SlotOp
+  const Ps rest = std::max<Ps>(0, transfer_ps(access.bytes, tier_.bw_gbs) - access.service);
+  const Ps behind = rest + ps_from_ns(tier_.access_ns);
+  op.own = access.service + behind;
+  const Ps end = arrival(delay) + behind;
+  ops_done_.append(&op, end);
   wake_at(end);
   return tlm::TLM_ACCEPTED;
 }
@@ -285,18 +288,17 @@ void Ipcq::start_access(Direction d, bool write, bool charged, std::uint64_t byt
     wake_at(now, now);
     return;
   }
-  const Ps access = ps_from_ns(tier_.access_ns);
-  const Ps transfer = transfer_ps(bytes, tier_.bw_gbs);
-  op.own = access + transfer;
   if (params().ipcq.buffer_kind == BufferKind::tcm) {
     TcmPhase phase = TcmPhase::request;
     sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
     tcm->nb_transport_fw(op.access, phase, delay);
     return;
   }
+  const Ps access = ps_from_ns(tier_.access_ns);
+  const Ps transfer = transfer_ps(bytes, tier_.bw_gbs);
   Ps& free = port_free_[write ? 1 : 0];
   free = std::max(now, free) + transfer;
-  op.own += bank_path_;
+  op.own = access + transfer + bank_path_;
   ops_done_.append(&op, free + access + bank_path_);
   wake_at(free + access + bank_path_, now);
 }

@@ -21,7 +21,7 @@ enum class LinkBytes : std::uint8_t {
 ///              unless `counted` says otherwise
 ///   tcm      = max over PEs and the two channels of bytes / bandwidth
 ///   dispatch = max over PEs
-///   serial   = sum over PEs of dispatch, overheads, path latencies and uncontended stage times
+///   serial   = sum over PEs of dispatch, overheads, path latencies, channel turnarounds and uncontended stage times
 void fill_bounds(LaunchResult& result, const MachineInfo& machine, LinkBytes counted);
 
 /// Throws ModelError when the latency lies below a bound, or above the serial sum where that is asked for.

@@ -49,6 +49,7 @@ class TransferExtension : public tlm::tlm_extension<TransferExtension> {
   bool timing_only = false;                   // data_ptr points at filler: memories must not store or fill it
   std::uint32_t origin = 0;                   // number of the end point that sent the request, for arbitration
   Ps path_ps = 0;                             // filled on the way: uncontended time of the whole transaction
+  Ps turnaround_ps = 0;                       // filled by the memory: the most that one channel took to turn for it
 
   void reset() {
     lane = 0;
@@ -62,6 +63,7 @@ class TransferExtension : public tlm::tlm_extension<TransferExtension> {
     timing_only = false;
     origin = 0;
     path_ps = 0;
+    turnaround_ps = 0;
   }
   tlm::tlm_extension_base* clone() const override { return new TransferExtension(*this); }
   void copy_from(const tlm::tlm_extension_base& other) override {

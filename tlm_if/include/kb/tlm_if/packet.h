@@ -47,6 +47,7 @@ struct Message {
   void* sink = nullptr;         // the receiving end point's own, between the first packet and the last
   std::uint64_t address = 0;    // requests: as the target behind the far end sees it
   Ps path_ps = 0;               // responses: uncontended time of the whole transaction
+  Ps turnaround_ps = 0;         // responses: what the memory's channels took to turn, on top of path_ps
   std::uint32_t packets = 0;    // in all
   std::uint32_t delivered = 0;  // packets that have reached the far end
   Ps injected = 0;              // when its head left the creator, for latency breakdowns

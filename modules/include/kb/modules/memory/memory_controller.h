@@ -71,6 +71,7 @@ class MemoryController final : public MemoryModule, private tlm::tlm_fw_transpor
     FlitTrain::Cursor cursor;           // flits decided
     sc_core::sc_event* done = nullptr;  // b_transport
     bool finished = false;
+    std::vector<Ps> turned;             // by channel, what it took to turn for this access; empty: none did
   };
   /// What is decided at a time: a read request, or the flits of a write that have arrived together.
   struct Piece {
@@ -117,7 +118,7 @@ class MemoryController final : public MemoryModule, private tlm::tlm_fw_transpor
   FlitTimes link_times(std::uint64_t bytes) const;
   /// Occupies the channel of `flit` from `arrival` on and returns when the flit is done; `head` is the arrival of
   /// what it came with.
-  Ps occupy(const Access& access, std::uint32_t flit, Ps arrival, Ps head);
+  Ps occupy(Access& access, std::uint32_t flit, Ps arrival, Ps head);
 
   FabricContext& context_;
   MemoryControllerParams params_;

@@ -81,6 +81,7 @@ class Dma : public TokenEngine,
     std::uint32_t open_pieces = 0;   // transactions without an end
     Ps end = 0;
     Ps path = 0;                     // uncontended time of the slowest piece
+    Ps turnaround = 0;               // of the piece whose channels took longest to turn
   };
   /// A transaction on the socket.
   struct Piece {
