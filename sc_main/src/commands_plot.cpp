@@ -87,7 +87,12 @@ class Plot {
           if (name != metric.name || !value.is_number()) continue;
           const std::string series = o_.series.empty() ? store.spec().bench : value_of(store, i, o_.series);
           if (std::find(series_.begin(), series_.end(), series) == series_.end()) series_.push_back(series);
-          found[series][number_of("--x", o_.x, value_of(store, i, o_.x))] = value.get<double>();
+          const std::string x = value_of(store, i, o_.x);
+          const auto [at, first] = found[series].emplace(number_of("--x", o_.x, x), value.get<double>());
+          if (!first && at->second != value.get<double>())
+            throw InputError(fmt::format("--y: found several values of {} at {} {}; allowed: one for each value of --x and "
+                                         "--series (swept: {})",
+                                         name, o_.x, x, fmt::join(store.spec().keys, ", ")));
         }
       }
       if (!found.empty()) return found;

@@ -229,6 +229,24 @@ BOOST_AUTO_TEST_CASE(unknown_engine_names_the_nearest) {
   BOOST_TEST(contains(e.err, "did you mean 'slurm'"), e.err);
 }
 
+// A curve has one value at each x: a second swept key needs --series, or points would be left out unseen.
+BOOST_AUTO_TEST_CASE(plots_leave_no_point_out) {
+  const TempDir dir;
+  write_text(dir / "s.yaml", "topology: " + topology("one_pe.yaml") +
+                                 "\nbench: gemm\nmode: emit\ngrid: {bench.M: [16, 32], "
+                                 "pe.cost_model.fixed_per_composite_cycles: [10, 30]}\n");
+  BOOST_TEST(kernbench(dir, {"sweep", "s.yaml", "--out", "o"}).code == 0);
+  const Ended mixed = kernbench(dir, {"plot", "o", "--x", "bench.M", "--y", "latency_ns"});
+  BOOST_TEST(mixed.code == 2);
+  BOOST_TEST(contains(mixed.err, "found several values of latency_ns at bench.M 16"), mixed.err);
+  const Ended split = kernbench(dir, {"plot", "o", "--x", "bench.M", "--y", "latency_ns", "--csv", "p.csv", "--series",
+                                      "pe.cost_model.fixed_per_composite_cycles"});
+  BOOST_TEST(split.code == 0, split.err);
+  BOOST_TEST(contains(read_text(dir / "o/plot.svg"), "<svg"));
+  BOOST_TEST(read_text(dir / "p.csv") ==
+             "pe.cost_model.fixed_per_composite_cycles,bench.M,latency_ns\n10,16,10.0\n10,32,10.0\n30,16,30.0\n30,32,30.0\n");
+}
+
 #ifdef KB_HAVE_SLURM
 BOOST_AUTO_TEST_CASE(slurm_runs_the_same_sweep_to_the_same_bytes) {
   const TempDir dir;
