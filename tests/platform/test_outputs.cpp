@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <set>
 #include <tuple>
 
 using namespace kb;
@@ -53,6 +54,23 @@ BOOST_AUTO_TEST_CASE(the_same_run_gives_the_same_bytes_with_traces_on_or_off) {
   BOOST_TEST((logs[0] == logs[2]));
   BOOST_TEST(summaries[0] == summaries[1]);
   BOOST_TEST(summaries[0] == summaries[2]);
+}
+
+// A second run into the same folder: no file of the first is left that would be taken for the second's.
+BOOST_AUTO_TEST_CASE(a_run_removes_what_a_former_one_left) {
+  TempDir dir;
+  RunSpec first = spec("one_pe", "gemm", {{"M", "32"}}, Mode::data);
+  first.out = dir.path().string();
+  first.dump = first.traces.vcd = first.traces.perfetto = first.traces.sqlite = true;
+  run(first);
+  write_text(dir / "op_log.jsonl.part", "cut short");
+  RunSpec second = spec("one_pe", "gemm", {{"M", "64"}});
+  second.out = first.out;
+  second.log = false;
+  run(second);
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path())) names.insert(entry.path().filename().string());
+  BOOST_TEST((names == std::set<std::string>{"config.yaml", "links.csv", "summary.json", "tensors"}));
 }
 
 // Modules built and bound in other orders: the op logs are the same bytes, with contention on links, slices and

@@ -216,6 +216,20 @@ void make_directory(const std::string& dir) {
   if (error) throw IoError(fmt::format("{}: cannot create the directory: {}", dir, error.message()));
 }
 
+/// Removes what a former run wrote to `dir` and this one may not: a log or a trace beside the summary of another run
+/// would be taken for its own. Tensors stay, they can be this run's inputs, and so do links, which a user made.
+void remove_former_run(const std::string& dir) {
+  for (const char* name : {"summary.json", "op_log.jsonl", "links.csv", "trace.vcd", "trace.gtkw", "trace.perfetto.json",
+                           "trace.sqlite"})
+    for (const char* ending : {"", ".part"}) {
+      const std::string path = dir + "/" + name + ending;
+      std::error_code error;
+      if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(path, error))) continue;
+      std::filesystem::remove(path, error);
+      if (error) throw IoError(fmt::format("{}: cannot remove what a former run wrote: {}", path, error.message()));
+    }
+}
+
 /// A host that replays a saved op log in place of every launch.
 class ReplayHost : public TensorHost {
  public:
@@ -296,6 +310,7 @@ RunOutcome run_session(const RunSpec& spec, const BenchRegistry& benches, const 
   outcome.status = "done";
   if (!spec.out.empty()) {
     make_directory(spec.out);
+    remove_former_run(spec.out);
     if (spec.dump) make_directory(spec.out + "/tensors");
     write_text(spec.out + "/config.yaml", dump_config(config), outcome.files);
   }
