@@ -73,13 +73,13 @@ int run_cli(int argc, char** argv, const BenchRegistry& benches) {
   std::vector<std::string> names;
   for (const auto* sub : app.get_subcommands(nullptr)) names.push_back(sub->get_name());
   if (const std::string word = unknown_command(argc, argv, names); !word.empty()) {
-    fmt::print(stderr, "kernbench: found command '{}'; {}(kernbench --help lists all)\n", word,
+    fmt::print(stderr, "kernbench: found command '{}'; {}kernbench --help lists all\n", word,
                did_you_mean(word, names));
     return static_cast<int>(ExitCode::bad_input);
   }
   if (argc > 1 && argv[1][0] != '-') {
     if (const auto [found, hint] = unknown_option(argc, argv, *app.get_subcommand(argv[1])); !found.empty()) {
-      fmt::print(stderr, "kernbench {}: found option '{}'; {}(kernbench {} --help lists all)\n", argv[1], found, hint,
+      fmt::print(stderr, "kernbench {}: found option '{}'; {}kernbench {} --help lists all\n", argv[1], found, hint,
                  argv[1]);
       return static_cast<int>(ExitCode::bad_input);
     }

@@ -41,4 +41,7 @@ void add_manual(CLI::App& app, CliContext& ctx);
 void split_settings(const std::vector<std::string>& settings, std::vector<Override>& topology,
                     std::map<std::string, std::string>& params);
 
+/// Check of `--seed`: CLI11 itself would take the largest seed for one that is larger.
+CLI::Validator seed_range();
+
 }  // namespace kb::cli

@@ -3,8 +3,12 @@
 #include <kb/tlm_if/text.h>
 #include <kb/traces/metrics.h>
 
+#include <charconv>
+#include <cstdint>
 #include <fmt/format.h>
+#include <limits>
 #include <memory>
+#include <system_error>
 
 namespace kb::cli {
 
@@ -85,6 +89,17 @@ void split_settings(const std::vector<std::string>& settings, std::vector<Overri
     else
       topology.emplace_back(key, value);
   }
+}
+
+CLI::Validator seed_range() {
+  const auto check = [](std::string& text) -> std::string {
+    std::uint64_t seed = 0;
+    const char* const end = text.data() + text.size();
+    const auto [used, error] = std::from_chars(text.data(), end, seed);
+    if (error == std::errc() && used == end) return {};
+    return fmt::format("found '{}'; allowed: a whole number from 0 to {}", text, std::numeric_limits<std::uint64_t>::max());
+  };
+  return CLI::Validator(check, std::string());
 }
 
 }  // namespace kb::cli

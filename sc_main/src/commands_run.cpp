@@ -111,8 +111,16 @@ RunSpec finish(RunOptions& o) {
                                    did_you_mean(t, {"vcd", "perfetto", "sqlite"})));
   }
   if (!o.window.empty()) s.traces.window_ns = parse_window(o.window);
+  if (o.traces.empty() && s.traces.window_ns) throw InputError("--trace-window: found no --trace; allowed: with it");
+  if (o.traces.empty() && s.traces.scope != "*") throw InputError("--trace-scope: found no --trace; allowed: with it");
   if (!o.traces.empty() && s.out.empty()) throw InputError("--trace: found no --out DIR; allowed: traces need a directory");
   if (s.dump && s.out.empty()) throw InputError("--dump: found no --out DIR; allowed: dumps need a directory");
+  // What a mode has no use for is refused: a run that ends well has done what it was asked to do.
+  if (!o.traces.empty() && s.mode == Mode::emit)
+    throw InputError("--trace: found --mode emit, which simulates no time; allowed: --mode timing or data");
+  for (const auto& [option, given] : {std::pair{"--dump", s.dump}, std::pair{"--input", !o.inputs.empty()}})
+    if (given && s.mode != Mode::data)
+      throw InputError(fmt::format("{}: found --mode {}, which has no values; allowed: --mode data", option, o.mode));
   for (const auto& i : o.inputs) {
     const auto eq = i.find('=');
     if (eq == std::string::npos || eq == 0)
@@ -146,7 +154,7 @@ void add_run(CLI::App& app, CliContext& ctx) {
   sub->add_option("--bench", o->spec.bench, "bench (kernbench list)")->required();
   sub->add_option("--set", o->settings, "KEY=VALUE: a topology key, or bench.NAME; may be repeated");
   sub->add_option("--mode", o->mode, "timing, data (also computes the numbers) or emit (counts commands only)");
-  sub->add_option("--seed", o->spec.seed, "seed of generated inputs and random patterns")->check(CLI::NonNegativeNumber);
+  sub->add_option("--seed", o->spec.seed, "seed of generated inputs and random patterns")->check(seed_range());
   sub->add_option("--out", o->spec.out, "directory for summary.json, op_log.jsonl and traces");
   sub->add_option("--log", o->log, "on or off: write op_log.jsonl (needs --out)");
   sub->add_option("--trace", o->traces, "vcd, perfetto, sqlite (comma separated)")->delimiter(',');

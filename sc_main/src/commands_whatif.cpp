@@ -176,8 +176,10 @@ void whatif(WhatifOptions& o, CliContext& ctx) {
   const TrialResult& now = experiment[first];
   if (!now.done()) throw Error(static_cast<ExitCode>(now.code), now.error);
   const double latency = now.latency();
-  fmt::print("{}: {} ns, bound by {} ({} x the bound)\n\n", o.base.text(), grouped(latency),
-             at_path(now.summary, "bounds.bound_by").get<std::string>(), now.number("bounds.ratio"));
+  // Benches that start the engines or the host port directly have no bounds.
+  const auto bound = at_path(now.summary, "bounds.bound_by").get<std::string>();
+  fmt::print("{}: {} ns{}\n\n", o.base.text(), grouped(latency),
+             bound.empty() ? "" : fmt::format(", bound by {} ({:.3f} x the bound)", bound, now.number("bounds.ratio")));
 
   std::vector<std::size_t> order(list.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -186,7 +188,7 @@ void whatif(WhatifOptions& o, CliContext& ctx) {
   };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return gain(a) > gain(b); });
   fmt::print("{:<9} {:<36}{:>18}{:>18}{:>9}   {}\n", "", "twice as fast, or twice as many", "latency ns", "saved ns",
-             "", "then bound by");
+             "", bound.empty() ? "" : "then bound by");
   for (const auto i : order) {
     const TrialResult& r = experiment[runs[i]];
     if (!r.done()) {
@@ -215,7 +217,7 @@ void add_whatif(CLI::App& app, CliContext& ctx) {
   sub->add_option("--topology", o->topology, "topology file (YAML)")->required();
   sub->add_option("--bench", o->base.bench, "bench (kernbench list)")->required();
   sub->add_option("--set", o->settings, "KEY=VALUE: a topology key, or bench.NAME; may be repeated");
-  sub->add_option("--seed", o->base.seed, "seed of random patterns")->check(CLI::NonNegativeNumber);
+  sub->add_option("--seed", o->base.seed, "seed of random patterns")->check(seed_range());
   sub->add_option("--jobs", o->jobs, "runs side by side (default: the processors of this machine)")
       ->check(CLI::Range(1, 4096));
   sub->footer(

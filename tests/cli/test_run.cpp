@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(bad_input_is_2_and_names_the_nearest) {
   check("run " + on("one_pe") + " --bench gemm --trace vdc --out x", 2, "did you mean 'vcd'");
   check("run " + on("one_pe") + " --bench gemm --trace vcd", 2, "--out DIR");
   check("run " + on("one_pe") + " --bench gemm --trace-window 5:1", 2, "T0:T1");
-  check("run " + on("one_pe") + " --bench gemm --input a=missing.npy", 4, "missing.npy");
+  check("run " + on("one_pe") + " --bench gemm --mode data --input a=missing.npy", 4, "missing.npy");
   check("run", 2, "--topology");
 }
 
@@ -60,8 +60,19 @@ BOOST_AUTO_TEST_CASE(failures_during_simulation_are_3) {
   check("run " + on("one_pe") + " --bench gemm --set bench.M=2048 --set bench.variant=load_load", 3, "scratch");
 }
 
-BOOST_AUTO_TEST_CASE(negative_seeds_are_2) {
-  check("run " + on("one_pe") + " --bench gemm --seed -1", 2, "--seed");
+BOOST_AUTO_TEST_CASE(seeds_that_are_no_64_bit_number_are_2) {
+  for (const char* seed : {"-1", "18446744073709551616", "abc", "1.5"})
+    check("run " + on("one_pe") + " --bench gemm --seed " + seed, 2, std::string("--seed: found '") + seed + "'");
+  check("run " + on("one_pe") + " --bench gemm --mode emit --seed 18446744073709551615", 0, "seed 18446744073709551615");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_mode_has_no_use_for_is_2) {
+  const std::string run = "run " + on("one_pe") + " --bench gemm --set bench.M=1 ";
+  check(run + "--dump --out x", 2, "--dump: found --mode timing");
+  check(run + "--mode emit --input a=a.npy", 2, "--input: found --mode emit");
+  check(run + "--mode emit --trace vcd --out x", 2, "--trace: found --mode emit");
+  check(run + "--trace-window 0:5", 2, "found no --trace");
+  check(run + "--trace-scope x*", 2, "found no --trace");
 }
 
 BOOST_AUTO_TEST_CASE(unwritable_directories_are_4) {

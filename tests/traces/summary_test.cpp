@@ -133,6 +133,7 @@ BOOST_AUTO_TEST_CASE(an_empty_run_and_a_failed_one_are_still_json) {
   BOOST_CHECK_EQUAL(json["bounds"]["bound_by"], "");
   BOOST_CHECK_EQUAL(json["bounds"]["ratio"], 0.0);
   BOOST_CHECK(summary_table(s).find("failed") != std::string::npos);
+  BOOST_CHECK(summary_table(s).find("latency") == std::string::npos);  // there is none to show
 }
 
 BOOST_AUTO_TEST_CASE(the_table_shows_use_stalls_bounds_and_verdict) {

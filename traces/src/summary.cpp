@@ -386,9 +386,11 @@ std::string summary_table(const RunSummary& s) {
   wrapped(to, s.bench + "  ", std::max<std::size_t>(s.bench.size() + 2, 12), params);
   to += fmt::format("{:<11} {}, mode {}, seed {}, kernbench {}\n", "on", s.topology, s.mode, s.seed, s.version);
   if (s.status != "done") to += fmt::format("{:<11} {}\n", s.status, s.message);
-  to += fmt::format("{:<11} {} ns", "latency", grouped(s.latency_ns, 3));
-  if (!t.bounds.bound_by.empty()) to += fmt::format(", {:.3f} x the {} bound", t.bounds.ratio, t.bounds.bound_by);
-  to += fmt::format("; {} PE{}, simulated in {:.2f} s\n", t.pes, t.pes == 1 ? "" : "s", s.wall_s);
+  if (s.status == "done") {
+    to += fmt::format("{:<11} {} ns", "latency", grouped(s.latency_ns, 3));
+    if (!t.bounds.bound_by.empty()) to += fmt::format(", {:.3f} x the {} bound", t.bounds.ratio, t.bounds.bound_by);
+    to += fmt::format("; {} PE{}, simulated in {:.2f} s\n", t.pes, t.pes == 1 ? "" : "s", s.wall_s);
+  }
   if (!s.verdict.empty()) to += fmt::format("{:<11} {}\n", "", s.verdict);
 
   engines_text(to, t);
