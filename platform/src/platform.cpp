@@ -179,7 +179,7 @@ struct Platform::Impl : public SimMachine, public MemoryView {
   }
 
   void flush_records() override {
-    if (sorter) sorter->flush();
+    if (sorter) sorter->flush(now_ps());
   }
   void drain_records() override {
     if (sorter) sorter->drain();

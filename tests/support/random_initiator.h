@@ -28,6 +28,8 @@ class RandomInitiator : public sc_core::sc_module, private tlm::tlm_bw_transport
     std::uint64_t count = 0;     // of non-blocking transactions
     std::uint64_t blocking = 0;  // of blocking ones
     unsigned lanes = 4;
+    Ps quantum = 0;  // how far the thread of the blocking ones runs ahead of simulated time between them
+    Ps start = 0;    // nothing is done before
     std::vector<std::uint64_t> targets;  // one window of (lanes + 1) * kWindow bytes each
   };
 
@@ -43,6 +45,7 @@ class RandomInitiator : public sc_core::sc_module, private tlm::tlm_bw_transport
     slots_.resize(options_.lanes + 1);
     for (unsigned i = 0; i < slots_.size(); ++i) {
       slots_[i].index = i;
+      slots_[i].ready = options_.start;
       slots_[i].memory.assign(options_.targets.size() * kWindow, 0);
     }
     SC_METHOD(issue);
@@ -53,6 +56,24 @@ class RandomInitiator : public sc_core::sc_module, private tlm::tlm_bw_transport
     SC_THREAD(block);
   }
   std::uint64_t outstanding() const { return begun_ - done_nb_; }
+
+  /// Bytes that do not lie where they were written, seen through debug transport.
+  std::uint64_t misplaced() {
+    std::uint64_t n = 0;
+    for (const Slot& s : slots_)
+      for (std::size_t target = 0; target < options_.targets.size(); ++target) {
+        std::vector<unsigned char> there(kWindow);
+        tlm::tlm_generic_payload t;
+        t.set_command(tlm::TLM_READ_COMMAND);
+        t.set_address(options_.targets[target] + s.index * kWindow);
+        t.set_data_ptr(there.data());
+        t.set_data_length(kWindow);
+        t.set_streaming_width(kWindow);
+        if (socket->transport_dbg(t) != kWindow) n += kWindow;
+        for (unsigned i = 0; i < kWindow; ++i) n += there[i] != s.memory[target * kWindow + i];
+      }
+    return n;
+  }
 
  private:
   struct Slot {
@@ -66,6 +87,8 @@ class RandomInitiator : public sc_core::sc_module, private tlm::tlm_bw_transport
   };
 
   unsigned pick(unsigned below) { return static_cast<unsigned>(random_() % below); }
+  /// Below this many picoseconds, in steps of the simulation's time resolution: at 1 fs between picoseconds.
+  sc_core::sc_time some_time(Ps below) { return sc_core::sc_time::from_value(random_() % to_sc_time(below).value()); }
 
   void fill(Slot& s, tlm::tlm_generic_payload& t) {
     const std::size_t target = pick(static_cast<unsigned>(options_.targets.size()));
@@ -122,11 +145,13 @@ class RandomInitiator : public sc_core::sc_module, private tlm::tlm_bw_transport
       in_request_ = s.trans;
       tlm::tlm_phase phase = tlm::BEGIN_REQ;
       // Annotated times never run ahead of the request phase before.
-      sc_core::sc_time delay = to_sc_time(std::max<Ps>(request_free_ - now_ps(), pick(3) == 0 ? pick(4'000) : 0));
+      const sc_core::sc_time now = sc_core::sc_time_stamp();
+      sc_core::sc_time delay = pick(3) == 0 ? some_time(4'000) : sc_core::SC_ZERO_TIME;
+      if (now + delay < request_free_) delay = request_free_ - now;
       const auto answer = socket->nb_transport_fw(*s.trans, phase, delay);
       if (answer == tlm::TLM_ACCEPTED) continue;
       in_request_ = nullptr;
-      request_free_ = now_ps() + to_ps(delay);
+      request_free_ = now + delay;
       if (answer == tlm::TLM_UPDATED && phase == tlm::END_REQ) continue;
       if (answer == tlm::TLM_UPDATED) {
         phase = tlm::END_RESP;
@@ -150,7 +175,7 @@ class RandomInitiator : public sc_core::sc_module, private tlm::tlm_bw_transport
                                      sc_core::sc_time& delay) override {
     if (in_request_ == &trans) {
       in_request_ = nullptr;
-      request_free_ = now_ps() + to_ps(delay);
+      request_free_ = sc_core::sc_time_stamp() + delay;
       issue_.notify(delay);
     }
     if (phase != tlm::BEGIN_RESP) return tlm::TLM_ACCEPTED;
@@ -158,11 +183,11 @@ class RandomInitiator : public sc_core::sc_module, private tlm::tlm_bw_transport
     switch (pick(4)) {
       case 0:
         ending_ = &s;
-        end_.notify(delay + to_sc_time(pick(20'000)));
+        end_.notify(delay + some_time(20'000));
         return tlm::TLM_ACCEPTED;
       case 1:
         phase = tlm::END_RESP;
-        delay += to_sc_time(pick(5'000));
+        delay += some_time(5'000);
         complete(s);
         return tlm::TLM_UPDATED;
       default: complete(s); return tlm::TLM_COMPLETED;
@@ -171,20 +196,25 @@ class RandomInitiator : public sc_core::sc_module, private tlm::tlm_bw_transport
   void end_responses() {
     Slot& s = *ending_;
     tlm::tlm_phase phase = tlm::END_RESP;
-    sc_core::sc_time delay = to_sc_time(pick(2) == 0 ? pick(3'000) : 0);
+    sc_core::sc_time delay = pick(2) == 0 ? some_time(3'000) : sc_core::SC_ZERO_TIME;
     socket->nb_transport_fw(*s.trans, phase, delay);
     complete(s);
   }
 
   void block() {
     Slot& s = slots_.back();
+    sc_core::wait(to_sc_time(options_.start));
+    sc_core::sc_time ahead = sc_core::SC_ZERO_TIME;  // of this thread's local time
     for (std::uint64_t i = 0; i < options_.blocking; ++i) {
       tlm::tlm_generic_payload plain;  // without a memory manager
       fill(s, plain);
-      sc_core::sc_time delay = to_sc_time(pick(3) == 0 ? pick(100'000) : 0);
+      sc_core::sc_time delay = ahead + (pick(3) == 0 ? some_time(100'000) : sc_core::SC_ZERO_TIME);
       socket->b_transport(plain, delay);
       check(s, plain);
-      sc_core::wait(delay + to_sc_time(pick(3'000)));
+      ahead = delay + some_time(3'000);
+      if (ahead < to_sc_time(options_.quantum)) continue;
+      sc_core::wait(ahead);
+      ahead = sc_core::SC_ZERO_TIME;
     }
     finished_blocking = true;
   }
@@ -212,7 +242,7 @@ class RandomInitiator : public sc_core::sc_module, private tlm::tlm_bw_transport
   std::vector<tlm::tlm_generic_payload*> free_;
   std::uint64_t begun_ = 0, done_nb_ = 0;
   const tlm::tlm_generic_payload* in_request_ = nullptr;
-  Ps request_free_ = 0;
+  sc_core::sc_time request_free_;
   Slot* ending_ = nullptr;
   sc_core::sc_event issue_, end_;
 };

@@ -128,6 +128,32 @@ BOOST_AUTO_TEST_CASE(a_sink_that_throws_gets_nothing_twice) {
   BOOST_CHECK_EQUAL(other.places.size(), 1u);
 }
 
+// Foreign traffic may go on when a launch ends: what ends later is not delivered yet, as others may end before it.
+BOOST_AUTO_TEST_CASE(the_end_of_a_launch_delivers_what_has_ended) {
+  OpSorter sorter(OpSorter::Clock::manual);
+  Collect sink;
+  sorter.add_sink(sink);
+  const auto emit = [&](Ps end, std::uint32_t component, const CommandPtr& command = nullptr) {
+    OpRecord r = make(end, OpKind::memory, component, 0);
+    r.command = command;
+    sorter.emit(std::move(r));
+  };
+  emit(20, 0);
+  emit(10, 1);
+  emit(9, 2);
+  sorter.flush(10);
+  BOOST_CHECK_EQUAL(sink.places.size(), 1u);
+  BOOST_CHECK_EQUAL(sink.flushes, 1);
+  emit(15, 3, std::make_shared<const Command>());
+  emit(15, 4);
+  sorter.flush(15);  // the launch needs its command now
+  BOOST_CHECK_EQUAL(sink.places.size(), 4u);
+  emit(16, 5);
+  sorter.drain();
+  BOOST_CHECK_EQUAL(sink.places.size(), 6u);
+  BOOST_CHECK(std::is_sorted(sink.places.begin(), sink.places.end()));
+}
+
 BOOST_AUTO_TEST_CASE(the_simulations_clock_bounds_what_is_held) {
   OpSorter sorter;
   Collect sink;

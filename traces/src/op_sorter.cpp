@@ -53,8 +53,15 @@ void OpSorter::drain() {
   deliver(held_.size());
 }
 
-void OpSorter::flush() {
-  drain();
+void OpSorter::flush(Ps now) {
+  const bool commands = std::any_of(held_.begin(), held_.end(), [this, now](const Key& k) {
+    return k.t_end == now && records_[k.slot].command != nullptr;
+  });
+  const auto end = std::partition(held_.begin(), held_.end(), [now, commands](const Key& k) {
+    return k.t_end < now || (commands && k.t_end == now);
+  });
+  if (now != kNever) passed_ = std::max(passed_, now);
+  deliver(static_cast<std::size_t>(end - held_.begin()));
   for (OpSink* sink : sinks_) sink->flush();
 }
 

@@ -34,8 +34,10 @@ class OpSorter : public OpRecorder {
   /// Delivers everything. For the end of a run that failed: sinks keep what happened, and are not told that
   /// the launch is complete.
   void drain();
-  /// End of a launch: delivers everything, then flushes the sinks.
-  void flush();
+  /// End of a launch at `now`: delivers what has ended before, then flushes the sinks. Foreign traffic may go on beside
+  /// it, so that what ends at `now` is not final; it is delivered if one of the launch's commands is among it, which
+  /// takes a completion that is at the host in no time. kNever: everything.
+  void flush(Ps now = kNever);
 
   std::uint64_t delivered() const { return delivered_; }
   /// Records held at present.
