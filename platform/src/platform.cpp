@@ -253,7 +253,7 @@ struct Platform::Impl : public SimMachine, public MemoryView {
 };
 
 Platform::Platform(const sc_core::sc_module_name& name, const SystemConfig& config, PlatformOptions options)
-    : sc_module(name), impl_(std::make_unique<Impl>(config, std::move(options))) {}
+    : sc_module(name), impl_((adopt_time_resolution(), std::make_unique<Impl>(config, std::move(options)))) {}
 
 Platform::~Platform() {
   end_methods(*this);

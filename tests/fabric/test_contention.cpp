@@ -32,7 +32,7 @@ void check_links(const Fabric& fabric) {
     const double accounted = ns_from_ps(l.busy) * l.bw_gbs;
     const double flits = static_cast<double>(l.bytes) / 32.0 + 1;
     BOOST_TEST_INFO(l.name);
-    BOOST_TEST(std::abs(accounted - static_cast<double>(l.bytes)) <= flits * 0.0005 * l.bw_gbs);
+    BOOST_TEST(std::abs(accounted - static_cast<double>(l.bytes)) <= flits * 0.5 * ns_from_ps(tick_ps()) * l.bw_gbs);
   }
   fabric.check_conservation();
 }

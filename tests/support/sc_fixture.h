@@ -1,12 +1,19 @@
 // Boost.Test fixture that gives a case a simulation kernel of its own.
 #pragma once
 
+#include <kb/platform/kernel_scope.h>
+
 #include <boost/test/unit_test.hpp>
-#include <memory>
 #include <systemc>
 #include <tlm>
 
 namespace kb::test {
+
+/// A duration of the machine's as the test's time resolution has it: exact at 1 ps and finer. Expected times are sums
+/// of these; whole multiples of 10 ps need none.
+inline Ps rounded(Ps exact) {
+  return ps_from_ns(ns_from_ps(exact));
+}
 
 /// A fresh simulation context per case: time 0, nothing elaborated. Derive or name it in
 /// BOOST_FIXTURE_TEST_CASE; modules must be locals of the case, so that they go before the context does.
@@ -14,12 +21,7 @@ namespace kb::test {
 /// survives a context, is put back to 0.
 class FreshContext {
  public:
-  FreshContext()
-      : outer_(sc_core::sc_curr_simcontext),
-        outer_default_(sc_core::sc_default_global_context),
-        context_(std::make_unique<sc_core::sc_simcontext>()) {
-    sc_core::sc_curr_simcontext = context_.get();
-    sc_core::sc_default_global_context = context_.get();
+  FreshContext() {
     tlm::tlm_global_quantum::instance().set(sc_core::SC_ZERO_TIME);
     warnings_before_ = warnings();
   }
@@ -28,9 +30,6 @@ class FreshContext {
     BOOST_CHECK_MESSAGE(
         warnings() - warnings_before_ == expected_warnings_,
         "SystemC issued " << warnings() - warnings_before_ << " warnings, expected " << expected_warnings_);
-    context_.reset();
-    sc_core::sc_curr_simcontext = outer_;
-    sc_core::sc_default_global_context = outer_default_;
   }
 
   FreshContext(const FreshContext&) = delete;
@@ -51,9 +50,7 @@ class FreshContext {
  private:
   static int warnings() { return sc_core::sc_report_handler::get_count(sc_core::SC_WARNING); }
 
-  sc_core::sc_simcontext* outer_;
-  sc_core::sc_simcontext* outer_default_;
-  std::unique_ptr<sc_core::sc_simcontext> context_;
+  KernelScope kernel_;
   int warnings_before_ = 0;
   int expected_warnings_ = 0;
 };

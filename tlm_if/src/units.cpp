@@ -1,14 +1,18 @@
+#include <kb/tlm_if/errors.h>
 #include <kb/tlm_if/units.h>
 
 namespace kb {
 
-Ps to_ps(const sc_core::sc_time& t) {
-  // The resolution is a power of ten in femtoseconds; it is fixed once the first sc_time exists.
-  static const sc_core::sc_time one_ps(1.0, sc_core::SC_PS);
-  const auto unit = one_ps.value();  // 0 when the resolution is coarser than 1 ps
-  if (unit == 1) return static_cast<Ps>(t.value());
-  if (unit > 1) return static_cast<Ps>(t.value() / unit);
-  return static_cast<Ps>(std::llround(t.to_seconds() * 1e12));
+void adopt_time_resolution() {
+  const sc_core::sc_time resolution = sc_core::sc_get_time_resolution();
+  const double ps = resolution.to_seconds() * 1e12;  // a power of ten
+  if (std::llround(ps) > kCoarsestResolution)
+    throw InputError("time resolution of the simulation: found " + resolution.to_string() + "; allowed: 1 fs to " +
+                     std::to_string(kCoarsestResolution) + " ps (sc_set_time_resolution)");
+  detail::TimeScale& scale = detail::time_scale;
+  scale.simulation = sc_core::sc_get_curr_simcontext();
+  scale.units_per_ps = ps < 1 ? static_cast<std::uint64_t>(std::llround(1 / ps)) : 1;
+  scale.tick = ps > 1 ? std::llround(ps) : 1;
 }
 
 }  // namespace kb

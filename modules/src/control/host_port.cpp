@@ -56,7 +56,7 @@ tlm::tlm_sync_enum HostPort::nb_transport_fw(tlm::tlm_generic_payload& trans, tl
   BaseInitiatorSocket* to = by_address(trans.get_address());
   switch (forward_phase(name(), trans, phase)) {
     case ForwardPhase::end_of_response: {
-      gate_.ended(now_ps() + to_ps(delay));
+      gate_.ended(after(delay));
       if (gate_.ready()) pump_.notify(sc_core::SC_ZERO_TIME);
       const auto answer = (*to)->nb_transport_fw(trans, phase, delay);
       trans.release();
@@ -94,7 +94,7 @@ tlm::tlm_sync_enum HostPort::Sip::nb_transport_bw(tlm::tlm_generic_payload& tran
   if (phase != tlm::BEGIN_RESP) return port->socket->nb_transport_bw(trans, phase, delay);
   trans.acquire();
   Response& r = *port->responses_.take();
-  r = {&trans, now_ps() + to_ps(delay), number};
+  r = {&trans, after(delay), number};
   port->gate_.offer(r);
   port->pump_.notify(sc_core::SC_ZERO_TIME);
   return tlm::TLM_ACCEPTED;
@@ -157,7 +157,7 @@ tlm::tlm_sync_enum HostPort::Sip::nb_transport_fw(Packet& packet, PacketPhase&, 
   const LaunchMessage* completed = packet.message->launch;
   packet.message->owner->packet_consumed(packet);
   for (Launch& l : port->launches_)
-    if (l.message == completed) l.end = now_ps() + to_ps(delay);
+    if (l.message == completed) l.end = after(delay);
   if (port->context_.activity != nullptr) port->context_.activity->begin();
   port->finish_.notify(std::max(delay, sc_core::SC_ZERO_TIME));
   return tlm::TLM_ACCEPTED;
@@ -209,7 +209,7 @@ tlm::tlm_sync_enum HostPort::nb_transport_bw(tlm::tlm_generic_payload& trans, tl
   if (phase != tlm::BEGIN_RESP || &trans != piece_) return tlm::TLM_ACCEPTED;
   const TransferExtension& ext = PayloadPool::extension(trans);
   if (trans.is_write() || trans.is_response_error() || trans.get_data_length() == 0)
-    piece_done(now_ps() + to_ps(delay));
+    piece_done(after(delay));
   else if (ext.complete)
     piece_done(ext.train.tail());
   phase = tlm::END_RESP;
@@ -222,12 +222,12 @@ void HostPort::train_extended(tlm::tlm_generic_payload&, TransferExtension& ext)
 
 void HostPort::piece_done(Ps at) {
   copy_end_ = at;
-  finish_.notify(to_sc_time(std::max<Ps>(0, at - now_ps())));
+  finish_.notify(until(at));
 }
 
 void HostPort::finish() {
   context_.guarded([this] {
-    const Ps now = now_ps() + context_.slack;
+    const Ps now = now_ps();
     if (piece_ != nullptr && copy_end_ <= now) {
       const bool failed = piece_->is_response_error();
       const std::uint64_t address = piece_->get_address();
@@ -259,7 +259,7 @@ void HostPort::finish() {
     }
     Ps next = piece_ != nullptr ? copy_end_ : kNever;
     for (const Launch& l : launches_) next = std::min(next, l.end);
-    if (next != kNever) finish_.notify(to_sc_time(std::max<Ps>(0, next - now_ps())));
+    if (next != kNever) finish_.notify(until(next));
   });
 }
 

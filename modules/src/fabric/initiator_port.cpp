@@ -95,7 +95,7 @@ void InitiatorPort::train_extended(tlm::tlm_generic_payload& trans, TransferExte
 
 tlm::tlm_sync_enum InitiatorPort::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                                   sc_core::sc_time& delay) {
-  const Ps at = now_ps() + to_ps(delay);
+  const Ps at = after(delay);
   switch (forward_phase(ni_.title(), trans, phase)) {
     case ForwardPhase::end_of_response:
       gate_.ended(at);
@@ -151,11 +151,11 @@ void InitiatorPort::b_transport(tlm::tlm_generic_payload& trans, sc_core::sc_tim
   Pending& p = *pendings_.take();
   p.trans = carrier;
   p.done = &done;
-  start(p, *route, target, now_ps() + to_ps(delay));
+  start(p, *route, target, after(delay));
   while (!p.all_there) sc_core::wait(done);
-  const Ps rest = p.end - now_ps();
+  const sc_core::sc_time rest = until(p.end);
   pendings_.give(&p);
-  if (rest > 0) sc_core::wait(to_sc_time(rest));
+  if (rest != sc_core::SC_ZERO_TIME) sc_core::wait(rest);
   delay = sc_core::SC_ZERO_TIME;
   trans.set_response_status(carrier->get_response_status());
   trans.set_dmi_allowed(carrier->is_dmi_allowed());

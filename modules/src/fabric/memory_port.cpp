@@ -133,7 +133,7 @@ void MemoryPort::begin(Request& r, Ps at) {
   if (!ours && r.write) r.complete = false;
 
   tlm::tlm_phase phase = tlm::BEGIN_REQ;
-  sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, at - now_ps()));
+  sc_core::sc_time delay = until(at);
   in_request_phase_ = &trans;
   const auto answer = socket->nb_transport_fw(trans, phase, delay);
   const bool still_open = find(trans) == &r;
@@ -141,10 +141,10 @@ void MemoryPort::begin(Request& r, Ps at) {
   if (!ours && r.write) r.complete = complete;
   if (answer != tlm::TLM_ACCEPTED && in_request_phase_ == &trans) {
     in_request_phase_ = nullptr;
-    request_free_ = now_ps() + to_ps(delay);
+    request_free_ = after(delay);
   }
   if (answer == tlm::TLM_COMPLETED || (answer == tlm::TLM_UPDATED && phase == tlm::BEGIN_RESP)) {
-    const Ps response = now_ps() + to_ps(delay);
+    const Ps response = after(delay);
     if (answer == tlm::TLM_UPDATED) {
       phase = tlm::END_RESP;
       socket->nb_transport_fw(trans, phase, delay);
@@ -175,7 +175,7 @@ tlm::tlm_sync_enum MemoryPort::nb_transport_bw(tlm::tlm_generic_payload& trans, 
   };
   if (phase == tlm::UNINITIALIZED_PHASE || phase == tlm::BEGIN_REQ || phase == tlm::END_RESP) refuse(phase.get_name());
   if (phase != tlm::END_REQ && phase != tlm::BEGIN_RESP) return tlm::TLM_ACCEPTED;  // an ignorable phase
-  const Ps at = now_ps() + to_ps(delay);
+  const Ps at = after(delay);
   Request* r = find(trans);
   const bool ends_request = in_request_phase_ == &trans;
   if (r == nullptr || r->answered || (phase == tlm::END_REQ && !ends_request))

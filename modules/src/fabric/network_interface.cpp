@@ -131,7 +131,7 @@ void NetworkInterface::receive(Packet& packet, std::uint32_t) {
     throw ModelError(title() + ": found a launch; allowed: only where a processor is bound");
   const bool last = context_.count_delivery(packet);
   PacketPhase phase = PacketPhase::send;
-  sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, packet.train.head() - now_ps()));
+  sc_core::sc_time delay = until(packet.train.head());
   (*launch_)->nb_transport_fw(packet, phase, delay);
   if (last) context_.message_done();
 }
@@ -148,7 +148,7 @@ tlm::tlm_sync_enum NetworkInterface::CompletionIn::nb_transport_fw(Packet& packe
   packet.hop = 0;
   packet.index = 0;
   packet.train.clear();
-  packet.train.append(now_ps() + to_ps(delay));
+  packet.train.append(after(delay));
   ni->context_.message_injected();
   ni->forward(packet, 0);
   return tlm::TLM_ACCEPTED;
@@ -179,13 +179,13 @@ void NetworkInterface::record(bool write, Ps start, Ps end, std::uint32_t issuer
 void NetworkInterface::service_at(Ps when) {
   if (when >= service_at_) return;
   service_at_ = when;
-  service_.notify(to_sc_time(std::max<Ps>(0, when - now_ps())));
+  service_.notify(until(when));
 }
 
 void NetworkInterface::service() {
   context_.guarded([this] {
     service_at_ = kNever;
-    const Ps now = now_ps() + context_.slack;
+    const Ps now = now_ps();
     if (initiator_) initiator_->service();
     if (memory_) memory_->service(now);
   });

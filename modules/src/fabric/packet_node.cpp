@@ -70,7 +70,7 @@ void PacketNode::forward(Packet& packet, std::uint32_t input) {
 void PacketNode::hand_over(Packet& packet, std::uint32_t port) {
   if (!packet.message->reached.empty() && packet.last()) packet.message->reached.push_back(packet.train.tail());
   PacketPhase phase = PacketPhase::send;
-  sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, packet.train.head() - now_ps()));
+  sc_core::sc_time delay = until(packet.train.head());
   peers_[port]->nb_transport_fw(packet, phase, delay);
 }
 
@@ -87,7 +87,7 @@ void PacketNode::send_control(Message& message, Ps at) {
 void PacketNode::arbitrate() {
   context_.guarded([this] {
     wake_at_ = kNever;
-    const Ps now = now_ps() + context_.slack;
+    const Ps now = now_ps();
     const std::uint64_t delta = sc_core::sc_delta_count();
     Ps next = kNever;
     for (std::uint32_t p = 0; p < ports_.size(); ++p) {
@@ -109,7 +109,7 @@ void PacketNode::arbitrate() {
 void PacketNode::wake_at(Ps when) {
   if (when >= wake_at_) return;
   wake_at_ = when;
-  wake_.notify(to_sc_time(std::max<Ps>(0, when - now_ps())));
+  wake_.notify(until(when));
 }
 
 }  // namespace kb

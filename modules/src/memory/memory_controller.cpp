@@ -180,7 +180,7 @@ void MemoryController::train_extended(tlm::tlm_generic_payload& trans, TransferE
 
 tlm::tlm_sync_enum MemoryController::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                                      sc_core::sc_time& delay) {
-  const Ps at = now_ps() + to_ps(delay);
+  const Ps at = after(delay);
   switch (forward_phase(params_.title, trans, phase)) {
     case ForwardPhase::end_of_response:
       gate_.ended(at);
@@ -207,12 +207,12 @@ void MemoryController::b_transport(tlm::tlm_generic_payload& trans, sc_core::sc_
   }
   if (!accept(trans)) return;
   sc_core::sc_event done;
-  Access& a = open(trans, now_ps() + to_ps(delay));
+  Access& a = open(trans, after(delay));
   a.done = &done;
   while (!a.finished) sc_core::wait(done);
-  const Ps rest = a.response_at - now_ps();
+  const sc_core::sc_time rest = until(a.response_at);
   accesses_.give(&a);
-  if (rest > 0) sc_core::wait(to_sc_time(rest));
+  if (rest != sc_core::SC_ZERO_TIME) sc_core::wait(rest);
   delay = sc_core::SC_ZERO_TIME;
 }
 
@@ -246,7 +246,7 @@ bool MemoryController::get_direct_mem_ptr(tlm::tlm_generic_payload& trans, tlm::
 void MemoryController::wake_at(Ps when) {
   if (when >= wake_at_) return;
   wake_at_ = when;
-  wake_.notify(to_sc_time(std::max<Ps>(0, when - now_ps())));
+  wake_.notify(until(when));
 }
 
 void MemoryController::decide() {
@@ -254,7 +254,7 @@ void MemoryController::decide() {
     wake_at_ = kNever;
     while (const auto sent = gate_.next()) close(*sent.item);
     if (gate_.ready()) wake_at(now_ps());
-    const Ps now = now_ps() + context_.slack;
+    const Ps now = now_ps();
     const std::uint64_t delta = sc_core::sc_delta_count();
     for (;;) {
       const Piece* best = nullptr;

@@ -57,8 +57,8 @@ tlm::tlm_sync_enum Cpu::nb_transport_fw(Packet& packet, PacketPhase&, sc_core::s
   Message& message = *packet.message;
   if (message.kind != Message::Kind::launch || message.launch == nullptr)
     throw ModelError(pe_name_ + ".cpu: found a control message that is no launch; expected launches only");
-  launches_.push_back({message.launch, message.route == nullptr ? nullptr : message.route->reverse, message.context,
-                       now_ps() + to_ps(delay)});
+  launches_.push_back(
+      {message.launch, message.route == nullptr ? nullptr : message.route->reverse, message.context, after(delay)});
   if (context_.env.activity != nullptr) context_.env.activity->begin();
   launch_event_.notify(delay);
   if (message.owner != nullptr) message.owner->packet_consumed(packet);

@@ -32,7 +32,7 @@ void Dma::on_signal(const Signal& signal, Ps at) {
 }
 
 tlm::tlm_sync_enum Dma::nb_transport_fw(SlotTransfer& transfer, SlotTransferPhase&, sc_core::sc_time& delay) {
-  const Ps at = arrival(delay);
+  const Ps at = after(delay);
   slots_new_.append(&transfer, at);
   wake_at(std::max(at, earliest_start(kQueue)));
   return tlm::TLM_ACCEPTED;
@@ -54,7 +54,7 @@ void Dma::start_direct(const std::vector<Host::DirectTransfer>& transfers, Ps st
 // The answers of the socket. A read whose data train is known is not looked at before its last flit is here.
 tlm::tlm_sync_enum Dma::nb_transport_bw(tlm::tlm_generic_payload& trans, tlm::tlm_phase& phase,
                                         sc_core::sc_time& delay) {
-  const Ps at = arrival(delay);
+  const Ps at = after(delay);
   const auto* ext = trans.get_extension<TransferExtension>();
   const std::uint64_t serial = ext == nullptr ? 0 : ext->serial;
   if (phase == tlm::END_REQ) {
@@ -260,7 +260,7 @@ void Dma::send(Job& job, Ps now) {
   sc_core::sc_time delay = delay_until(at, now);
   request_ = &trans;
   const auto answer = socket->nb_transport_fw(trans, phase, delay);
-  const Ps answered = now + to_ps(delay);
+  const Ps answered = after(delay);
   if (answer == tlm::TLM_ACCEPTED) return;
   if (answer == tlm::TLM_UPDATED && phase != tlm::END_REQ && phase != tlm::BEGIN_RESP) return;
   request_ = nullptr;

@@ -139,12 +139,12 @@ void TokenEngine::raise(Box to, Signal signal, Ps at, Ps now) {
 }
 
 tlm::tlm_sync_enum TokenEngine::nb_transport_fw(TileToken& token, TokenPhase&, sc_core::sc_time& delay) {
-  on_token(token, arrival(delay));
+  on_token(token, after(delay));
   return tlm::TLM_ACCEPTED;
 }
 
 tlm::tlm_sync_enum TokenEngine::nb_transport_fw(Signal& signal, SignalPhase&, sc_core::sc_time& delay) {
-  on_signal(signal, arrival(delay));
+  on_signal(signal, after(delay));
   return tlm::TLM_ACCEPTED;
 }
 

@@ -37,7 +37,7 @@ void FetchStore::on_signal(const Signal& signal, Ps at) {
 
 tlm::tlm_sync_enum FetchStore::nb_transport_bw(TcmAccess& access, TcmPhase&, sc_core::sc_time& delay) {
   Port& port = access.write ? store_ : fetch_;
-  port.end = arrival(delay);
+  port.end = after(delay);
   port.stamp = sc_core::sc_delta_count();
   port.granted = true;
   wake_at(now_ps());

@@ -76,7 +76,7 @@ void Ipcq::on_token(TileToken& token, Ps at) {
 }
 
 tlm::tlm_sync_enum Ipcq::nb_transport_fw(SlotArrival& slot, SlotPhase&, sc_core::sc_time& delay) {
-  const Ps at = arrival(delay);
+  const Ps at = after(delay);
   arrivals_.append(slot, at);
   underway(true);
   wake_at(at);
@@ -84,7 +84,7 @@ tlm::tlm_sync_enum Ipcq::nb_transport_fw(SlotArrival& slot, SlotPhase&, sc_core:
 }
 
 tlm::tlm_sync_enum Ipcq::nb_transport_fw(Credit& credit, CreditPhase&, sc_core::sc_time& delay) {
-  const Ps at = arrival(delay);
+  const Ps at = after(delay);
   credits_.append(credit, at);
   underway(true);
   wake_at(at);
@@ -93,8 +93,8 @@ tlm::tlm_sync_enum Ipcq::nb_transport_fw(Credit& credit, CreditPhase&, sc_core::
 
 tlm::tlm_sync_enum Ipcq::nb_transport_bw(SlotTransfer& transfer, SlotTransferPhase&, sc_core::sc_time& delay) {
   // The transfer is the first member of its Outbound.
-  left_.append(reinterpret_cast<Outbound*>(&transfer), arrival(delay));
-  wake_at(arrival(delay));
+  left_.append(reinterpret_cast<Outbound*>(&transfer), after(delay));
+  wake_at(after(delay));
   return tlm::TLM_ACCEPTED;
 }
 
@@ -104,7 +104,7 @@ tlm::tlm_sync_enum Ipcq::nb_transport_bw(TcmAccess& access, TcmPhase&, sc_core::
   const Ps rest = std::max<Ps>(0, transfer_ps(access.bytes, tier_.bw_gbs) - access.service);
   const Ps behind = rest + ps_from_ns(tier_.access_ns);
   op.own = access.service + behind;
-  const Ps end = arrival(delay) + behind;
+  const Ps end = after(delay) + behind;
   ops_done_.append(&op, end);
   wake_at(end);
   return tlm::TLM_ACCEPTED;

@@ -46,7 +46,7 @@ void Scheduler::underway(bool begin) {
 }
 
 tlm::tlm_sync_enum Scheduler::nb_transport_fw(CommandSlip& slip, CommandPhase&, sc_core::sc_time& delay) {
-  const Ps at = arrival(delay);
+  const Ps at = after(delay);
   commands_new_.append(slip, at);
   underway(true);
   wake_at(intake_end_ == kNever ? at : std::max(at, intake_end_));

@@ -14,7 +14,7 @@ Ps Tcm::access_ps(bool write, std::uint64_t bytes) const {
 }
 
 tlm::tlm_sync_enum Tcm::nb_transport_fw(TcmAccess& access, TcmPhase&, sc_core::sc_time& delay) {
-  const Ps at = arrival(delay);
+  const Ps at = after(delay);
   inbox_.append(&access, at);
   wake_at(at);
   return tlm::TLM_ACCEPTED;

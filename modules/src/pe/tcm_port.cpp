@@ -103,14 +103,14 @@ tlm::tlm_sync_enum TcmPort::nb_transport_fw(tlm::tlm_generic_payload& trans, tlm
                                             sc_core::sc_time& delay) {
   switch (forward_phase(name(), trans, phase)) {
     case ForwardPhase::end_of_response:
-      response_ends_.append(true, arrival(delay));
-      wake_at(arrival(delay));
+      response_ends_.append(true, after(delay));
+      wake_at(after(delay));
       return tlm::TLM_COMPLETED;
     case ForwardPhase::ignorable: return tlm::TLM_ACCEPTED;
     case ForwardPhase::request: break;
   }
   trans.acquire();
-  const Ps at = arrival(delay);
+  const Ps at = after(delay);
   Access access{&trans, at, count_++};
   if (trans.is_write()) {
     auto* ext = trans.get_extension<TransferExtension>();
@@ -176,8 +176,8 @@ void TcmPort::respond(Ps now) {
       responding_ = true;
     } else if (answer == tlm::TLM_UPDATED && phase == tlm::END_RESP && delay != sc_core::SC_ZERO_TIME) {
       responding_ = true;
-      response_ends_.append(true, now + to_ps(delay));
-      wake_at(now + to_ps(delay), now);
+      response_ends_.append(true, after(delay));
+      wake_at(after(delay), now);
     }
     trans.release();
   }

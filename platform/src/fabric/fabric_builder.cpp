@@ -54,8 +54,6 @@ struct Fabric::Impl {
     context.recorder = options.recorder;
     context.links = options.links;
     context.messages = options.messages;
-    const Ps resolution = to_ps(sc_core::sc_get_time_resolution());
-    context.slack = resolution > 1 ? (resolution - 1) / 2 : 0;
     number_links();
     const std::size_t count = topology.nodes().size();
     nodes.resize(count, nullptr);
@@ -410,7 +408,7 @@ struct Fabric::Impl {
 };
 
 Fabric::Fabric(const SystemConfig& config, const FabricOptions& options)
-    : impl_(std::make_unique<Impl>(*this, config, options)) {}
+    : impl_((adopt_time_resolution(), std::make_unique<Impl>(*this, config, options))) {}
 Fabric::~Fabric() = default;
 
 const SystemConfig& Fabric::config() const {

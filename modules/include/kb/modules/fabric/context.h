@@ -111,9 +111,6 @@ struct FabricContext {
   std::uint64_t delivered = 0;
   std::uint64_t activations = 0;      // of the fabric's and the memories' processes
 
-  /// A wait shorter than half of the kernel's time resolution is none: what is due within it is due now.
-  Ps slack = 0;
-
   void message_injected() {
     ++injected;
     if (activity != nullptr) activity->begin();

@@ -71,14 +71,13 @@ class ResponseGate {
   };
   Sent send(Item& item) {
     tlm::tlm_phase phase = tlm::BEGIN_RESP;
-    const Ps now = now_ps();
-    sc_core::sc_time delay = to_sc_time(std::max<Ps>(0, std::max(item.response_at, free_) - now));
+    sc_core::sc_time delay = until(std::max(item.response_at, free_));
     const sc_core::sc_time begins = delay;
     busy_ = true;
     const auto answer = socket_->nb_transport_bw(*item.trans, phase, delay);
     if (answer == tlm::TLM_COMPLETED || (answer == tlm::TLM_UPDATED && phase == tlm::END_RESP)) {
       busy_ = false;
-      if (delay > begins) free_ = now + to_ps(delay);
+      if (delay > begins) free_ = after(delay);
     } else {
       decide_ = true;
     }

@@ -67,12 +67,7 @@ class DecidingBox : public sc_core::sc_module {
   RecordWriter& records() { return records_; }
   void wake_at(Ps when) { wake_.at(when, now_ps()); }
   void wake_at(Ps when, Ps now) { wake_.at(when, now); }
-  static Ps arrival(const sc_core::sc_time& delay) {
-    return delay == sc_core::SC_ZERO_TIME ? now_ps() : now_ps() + to_ps(delay);
-  }
-  static sc_core::sc_time delay_until(Ps at, Ps now) {
-    return at <= now ? sc_core::SC_ZERO_TIME : to_sc_time(at - now);
-  }
+  static sc_core::sc_time delay_until(Ps at, Ps now) { return at <= now ? sc_core::SC_ZERO_TIME : until(at); }
 
  private:
   void activate();

@@ -24,7 +24,7 @@ class Wake {
     if (when <= now)
       event_.notify(sc_core::SC_ZERO_TIME);
     else
-      event_.notify(to_sc_time(when - now));
+      event_.notify(until(when));
   }
   /// To be called first by the process; it has to ask again for what it still waits for.
   void fired() { pending_ = kNever; }
