@@ -9,8 +9,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 build() {  # NAME COMPILER FLAGS
-  cmake -S . -B "$work/$1" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER="$2" -DCMAKE_CXX_FLAGS="$3" -DKB_TESTS=OFF >/dev/null
-  ninja -C "$work/$1" kernbench >/dev/null
+  echo "building with $2 $3"
+  if ! { cmake -S . -B "$work/$1" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER="$2" -DCMAKE_CXX_FLAGS="$3" \
+           -DKB_TESTS=OFF -DKB_UNITY=ON && ninja -C "$work/$1" kernbench; } >"$work/$1.log" 2>&1; then
+    tail -n 40 "$work/$1.log" >&2
+    exit 1
+  fi
 }
 build gcc g++ -O2
 build clang clang++ -O0
