@@ -215,7 +215,7 @@ void print_setup(const RunFiles& a, const RunFiles& b) {
 }
 
 void print_latencies(const Json& a, const Json& b) {
-  const double latency_a = a.value("latency_ns", 0.0), latency_b = b.value("latency_ns", 0.0);
+  const double latency_a = latency_of(a), latency_b = latency_of(b);
   fmt::print("\nlatency  A {} ns, B {} ns, difference {}{} ns", grouped(latency_a), grouped(latency_b),
              latency_b > latency_a ? "+" : "", grouped(latency_b - latency_a));
   if (latency_a > 0) fmt::print(" ({:+.2f} %)", 100 * (latency_b / latency_a - 1));
@@ -225,7 +225,7 @@ void print_latencies(const Json& a, const Json& b) {
 /// Every engine's account as parts of the latency: shares of its time over all PEs, times the latency. They add up to
 /// the latency of each run, so their differences add up to the difference of the latencies.
 void print_accounts(const Json& a, const Json& b) {
-  const double latency_a = a.value("latency_ns", 0.0), latency_b = b.value("latency_ns", 0.0);
+  const double latency_a = latency_of(a), latency_b = latency_of(b);
   const auto accounts_a = engine_accounts(a), accounts_b = engine_accounts(b);
   std::vector<std::string> engines;
   for (const auto* list : {&accounts_a, &accounts_b})
@@ -300,10 +300,7 @@ void print_paths(const RunFiles& a, const RunFiles& b) {
     return at != lines.end() ? *at : lines.emplace_back(Line{name, 0, 0, {}});
   };
   std::vector<Line> lines;
-  Line latency{"= latency",
-               std::llround(a.summary.value("latency_ns", 0.0) * 1000),
-               std::llround(b.summary.value("latency_ns", 0.0) * 1000),
-               {}};
+  Line latency{"= latency", std::llround(latency_of(a.summary) * 1000), std::llround(latency_of(b.summary) * 1000), {}};
   // What a bench counts in its latency beside its launches.
   Line rest{"outside the launches", latency.a, latency.b, {}};
   const auto collect = [&](const CriticalPath& path, Ps Line::*side) {

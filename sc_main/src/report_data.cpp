@@ -48,12 +48,12 @@ double number(const Json& object, std::initializer_list<const char*> path) {
 /// PEs of the run: the engines' accounts close over the kernel time of each.
 double pes_of(const Json& summary) {
   const auto accounts = engine_accounts(summary);
-  const double latency = number(summary, {"latency_ns"});
+  const double latency = latency_of(summary);
   return accounts.empty() || latency <= 0 ? 0 : std::max(1.0, std::round(accounts.front().total() / latency));
 }
 
 Json roofline_of(const Json& summary, const SystemConfig& config) {
-  const double latency = number(summary, {"latency_ns"}), useful = number(summary, {"engines", "gemm", "macs_useful"}),
+  const double latency = latency_of(summary), useful = number(summary, {"engines", "gemm", "macs_useful"}),
                padded = number(summary, {"engines", "gemm", "macs_padded"}), pes = pes_of(summary);
   const double bytes = number(summary, {"dma", "read_bytes"}) + number(summary, {"dma", "write_bytes"});
   if (latency <= 0 || useful <= 0 || bytes <= 0 || pes <= 0) return nullptr;
@@ -112,7 +112,7 @@ std::string path_sentence(const Json& path) {
 }  // namespace
 
 std::string limiting_sentence(const Json& summary) {
-  const double latency = number(summary, {"latency_ns"});
+  const double latency = latency_of(summary);
   const std::string status = summary.value("status", "done");
   if (status != "done")
     return fmt::format("The run {}: {}", status == "failed" ? "failed" : "was interrupted",
@@ -187,7 +187,7 @@ Json run_report(const RunFiles& run, const std::vector<std::string>& pes) {
   }
   page["accounts"] = accounts;
 
-  const double latency = number(summary, {"latency_ns"});
+  const double latency = latency_of(summary);
   page["path"] = nullptr;
   if (!run.op_log.empty() && latency > 0) {
     const Json path = path_of(run.op_log, latency);
@@ -214,7 +214,7 @@ Json run_report(const RunFiles& run, const std::vector<std::string>& pes) {
     if (run.links.empty())
       notes.push_back("No map: the folder has no links.csv (a run without simulation writes none).");
     else
-      page["map"] = map_of(config, read_file(run.links), number(summary, {"latency_ns"}));
+      page["map"] = map_of(config, read_file(run.links), latency_of(summary));
   }
   page["notes"] = notes;
   return page;
@@ -243,7 +243,7 @@ Json sweep_report(const SweepStore& store) {
       for (const char* key : {"macs_useful", "macs_padded", "utilization"})
         kept["engines"]["gemm"][key] = number(s, {"engines", "gemm", key});
       point["summary"] = kept;
-      const double latency = number(s, {"latency_ns"});
+      const double latency = latency_of(s);
       if (r->code == 0 && (done == 0 || latency < fastest.first)) fastest = {latency, i};
       done += r->code == 0;
     }

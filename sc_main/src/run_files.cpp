@@ -58,6 +58,11 @@ double EngineAccount::part(const std::string& name) const {
   return 0;
 }
 
+double latency_of(const Json& summary) {
+  const auto latency = summary.find("latency_ns");
+  return latency != summary.end() && latency->is_number() ? latency->get<double>() : 0;
+}
+
 std::vector<EngineAccount> engine_accounts(const Json& summary) {
   std::vector<EngineAccount> accounts;
   const auto engines = summary.find("engines");

@@ -27,6 +27,9 @@ struct EngineAccount {
   double part(const std::string& name) const;
 };
 
+/// Of a summary, ns; 0 where no time was simulated.
+double latency_of(const nlohmann::ordered_json& summary);
+
 /// All engines of a summary that have a time.
 std::vector<EngineAccount> engine_accounts(const nlohmann::ordered_json& summary);
 

@@ -73,6 +73,7 @@ BOOST_AUTO_TEST_CASE(what_a_mode_has_no_use_for_is_2) {
   check(run + "--mode emit --trace vcd --out x", 2, "--trace: found --mode emit");
   check(run + "--trace-window 0:5", 2, "found no --trace");
   check(run + "--trace-scope x*", 2, "found no --trace");
+  check(run + "--trace vcd --out x --trace-scope x*", 2, "found 'x*', which covers nothing; allowed: a pattern");
 }
 
 BOOST_AUTO_TEST_CASE(unwritable_directories_are_4) {

@@ -136,6 +136,22 @@ BOOST_AUTO_TEST_CASE(an_empty_run_and_a_failed_one_are_still_json) {
   BOOST_CHECK(summary_table(s).find("latency") == std::string::npos);  // there is none to show
 }
 
+// What was not simulated is null, never 0.
+BOOST_AUTO_TEST_CASE(unknown_times_are_null) {
+  RunSummary s = summary();
+  s.mode = "emit";
+  const auto emitted = nlohmann::json::parse(summary_json(s));
+  for (const char* key : {"dma", "ipcq", "engines"}) BOOST_CHECK_MESSAGE(emitted.at(key).is_null(), key);
+  for (const char* key : {"compute_ns", "memory_ns", "tcm_ns", "serial_ns"})
+    BOOST_CHECK_MESSAGE(emitted["bounds"].at(key).is_null(), key);
+  BOOST_CHECK_EQUAL(emitted["bounds"]["dispatch_ns"].get<double>(), s.totals.bounds.dispatch_ns);
+  BOOST_CHECK_EQUAL(emitted["latency_ns"].get<double>(), 30.0);
+  BOOST_CHECK(summary_table(s).find("compute") == std::string::npos);
+  s = RunSummary{};
+  s.status = "failed";
+  BOOST_CHECK(nlohmann::json::parse(summary_json(s)).at("latency_ns").is_null());
+}
+
 BOOST_AUTO_TEST_CASE(the_table_shows_use_stalls_bounds_and_verdict) {
   const std::string text = summary_table(summary());
   for (const char* part :

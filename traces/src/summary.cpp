@@ -298,7 +298,10 @@ std::string summary_json(const RunSummary& s) {
   json.string("version", s.version);
   json.string("status", s.status);
   if (!s.message.empty()) json.string("message", s.message);
-  json.ns("latency_ns", s.latency_ns);
+  if (s.status == "done" || s.latency_ns > 0)
+    json.ns("latency_ns", s.latency_ns);
+  else
+    json.raw("latency_ns", "null");
   json.fixed("wall_s", s.wall_s, 3);
   json.open("sim", '{', true);
   json.number("activations", s.activations);
@@ -316,28 +319,35 @@ std::string summary_json(const RunSummary& s) {
     json.number(name_of(static_cast<CommandKind>(k)), t.dispatch.commands[static_cast<std::size_t>(k)]);
   json.close();
   json.close();
-  json.open("dma", '{', true);
-  json.number("reads", t.dma_reads);
-  json.number("read_bytes", t.dma_read_bytes);
-  json.number("writes", t.dma_writes);
-  json.number("write_bytes", t.dma_write_bytes);
-  json.close();
-  json.open("ipcq", '{', true);
-  json.number("sends", t.ipcq_sends);
-  json.number("recvs", t.ipcq_recvs);
-  json.number("bytes", t.ipcq_bytes);
-  json.close();
+  // Where no time is simulated, what only time tells is null, not 0.
+  const bool simulated = s.mode != "emit";
+  if (simulated) {
+    json.open("dma", '{', true);
+    json.number("reads", t.dma_reads);
+    json.number("read_bytes", t.dma_read_bytes);
+    json.number("writes", t.dma_writes);
+    json.number("write_bytes", t.dma_write_bytes);
+    json.close();
+    json.open("ipcq", '{', true);
+    json.number("sends", t.ipcq_sends);
+    json.number("recvs", t.ipcq_recvs);
+    json.number("bytes", t.ipcq_bytes);
+    json.close();
 
-  json.open("engines");
-  for (std::size_t e = 0; e < kEngineKinds; ++e) engine_json(json, static_cast<EngineKind>(e), t);
-  json.close();
+    json.open("engines");
+    for (std::size_t e = 0; e < kEngineKinds; ++e) engine_json(json, static_cast<EngineKind>(e), t);
+    json.close();
+  } else {
+    for (const char* key : {"dma", "ipcq", "engines"}) json.raw(key, "null");
+  }
 
   json.open("bounds", '{', true);
-  json.ns("compute_ns", t.bounds.compute_ns);
-  json.ns("memory_ns", t.bounds.memory_ns);
-  json.ns("tcm_ns", t.bounds.tcm_ns);
+  const auto bound = [&](const char* key, double ns) { simulated ? json.ns(key, ns) : json.raw(key, "null"); };
+  bound("compute_ns", t.bounds.compute_ns);
+  bound("memory_ns", t.bounds.memory_ns);
+  bound("tcm_ns", t.bounds.tcm_ns);
   json.ns("dispatch_ns", t.bounds.dispatch_ns);
-  json.ns("serial_ns", t.bounds.serial_ns);
+  bound("serial_ns", t.bounds.serial_ns);
   json.string("bound_by", t.bounds.bound_by);
   json.fixed("ratio", t.bounds.ratio, 6);
   json.close();
@@ -418,7 +428,10 @@ std::string summary_table(const RunSummary& s) {
             {grouped(t.macs_useful) + " useful",
              fmt::format("{} slots occupied ({:.1f} % useful)", grouped(t.macs_padded),
                          100.0 * static_cast<double>(t.macs_useful) / static_cast<double>(t.macs_padded))});
-  if (!t.bounds.bound_by.empty())
+  if (!t.bounds.bound_by.empty() && s.mode == "emit")
+    to +=
+        fmt::format("bounds, ns  dispatch {}; --mode emit simulates nothing else\n", grouped(t.bounds.dispatch_ns, 3));
+  else if (!t.bounds.bound_by.empty())
     wrapped(to, "bounds, ns", 12,
             {"compute " + grouped(t.bounds.compute_ns, 3), "memory " + grouped(t.bounds.memory_ns, 3),
              "tcm " + grouped(t.bounds.tcm_ns, 3), "dispatch " + grouped(t.bounds.dispatch_ns, 3),

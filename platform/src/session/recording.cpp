@@ -9,6 +9,7 @@
 #include <kb/traces/vcd_writer.h>
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -121,13 +122,21 @@ void Recording::open(Platform& platform) {
   filter.scope = i.traces.scope;
   if (i.traces.window_ns)
     filter.window = std::make_pair(ps_from_ns(i.traces.window_ns->first), ps_from_ns(i.traces.window_ns->second));
+  const std::vector<std::string> links = platform.link_names();
+  bool covers = std::any_of(links.begin(), links.end(), [&](const std::string& l) { return filter.covers(l); });
+  for (std::uint32_t c = 0; !covers && c < i.components.size(); ++c) covers = filter.covers(i.components.name(c));
+  if (!covers)
+    throw InputError(
+        fmt::format("trace scope: found '{}', which covers nothing; allowed: a pattern of component or link "
+                    "names, such as '{}*'",
+                    filter.scope, i.components.name(0)));
   if (i.want_log) i.add(i.log, "op_log.jsonl");
   if (i.traces.vcd) {
     VcdWriter::Options v;
     v.filter = filter;
     v.queue_slots = platform.config().pe.ipcq.slots;
     i.add(i.vcd, "trace.vcd", v);
-    i.vcd->set_links(platform.link_names());
+    i.vcd->set_links(links);
   }
   if (i.traces.perfetto) i.add(i.perfetto, "trace.perfetto.json", filter);
   if (i.traces.sqlite) {
