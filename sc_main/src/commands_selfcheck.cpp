@@ -118,7 +118,8 @@ class Selfcheck {
   }
   /// The small runs that every law about a single run is asked of.
   std::vector<Trial> samples() const {
-    std::vector<Trial> list{gemm(8, 256, 64),
+    std::vector<Trial> list{gemm(1, 1, 1),
+                            gemm(8, 256, 64),
                             gemm(64, 64, 64),
                             gemm(129, 200, 65),
                             gemm(64, 256, 64).with("bench.variant", "load_load"),
@@ -126,7 +127,7 @@ class Selfcheck {
                             decode(512),
                             decode(512).with("bench.variant", "primitive"),
                             decode(512).with("bench.variant", "opt2")};
-    if (world_ > 1) list.push_back(allreduce(4096));
+    if (world_ > 1) list.insert(list.end(), {allreduce(1), allreduce(4096)});
     return list;
   }
 

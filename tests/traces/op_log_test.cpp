@@ -127,6 +127,7 @@ BOOST_AUTO_TEST_CASE(lines_are_json_with_the_specified_keys) {
     BOOST_CHECK(found == keys);
     BOOST_CHECK_EQUAL(json["component"], components.name(records[n].component));
     BOOST_CHECK_EQUAL(json["op_name"], name_of(records[n].name));
+    BOOST_CHECK_EQUAL(json["params"].contains("message"), json["op_name"] == "send" || json["op_name"] == "recv");
     BOOST_CHECK_CLOSE(json["t_end_ns"].get<double>(), ns_from_ps(records[n].t_end), 1e-9);
     ++n;
   }

@@ -148,7 +148,7 @@ inline std::vector<OpRecord> rich_records() {
     OpRecord& r = add(name, OpKind::ipcq, send);
     r.peer = 7;
     r.arrives = Direction::global_E;
-    r.message = 11;
+    if (r.has_message()) r.message = 11;
     r.bytes = name == OpName::credit ? 0 : 64;
   }
   add(OpName::launch_done, OpKind::control, nullptr).t_end = 4611686018427387904;

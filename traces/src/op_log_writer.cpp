@@ -224,7 +224,7 @@ void OpLogWriter::record(const OpRecord& r) {
     params.key(",\"path_ns\":");
     params.p = text::put_ns(params.p, r.path_ps);
   }
-  params.number(",\"message\":", r.message, queue);
+  params.number(",\"message\":", r.message, r.has_message());
   if (r.peer != kNoPe) params.number(",\"peer\":", std::uint64_t{r.peer}, true);
   if (queue || r.arrives != Direction::N) params.word(",\"arrives\":", name_of(r.arrives));
   params.number(",\"block_m\":", std::uint64_t{r.block_m}, planned);

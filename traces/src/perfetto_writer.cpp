@@ -135,10 +135,8 @@ void PerfettoWriter::record(const OpRecord& r) {
   if (r.k != 0) p = text::put_signed(text::put(p, ",\"k\":"), r.k);
   if (r.n != 0) p = text::put_signed(text::put(p, ",\"n\":"), r.n);
   if (r.t_ready >= 0 && r.t_ready < r.t_start) p = text::put_ns(text::put(p, ",\"waited_ns\":"), r.t_start - r.t_ready);
-  if (r.peer != kNoPe) {
-    p = put_key(p, ",\"peer\":", r.peer);
-    p = put_key(p, ",\"message\":", r.message);
-  }
+  if (r.peer != kNoPe) p = put_key(p, ",\"peer\":", r.peer);
+  if (r.has_message()) p = put_key(p, ",\"message\":", r.message);
   file_.commit(text::put(p, "}}"));
   ++events_;
 }

@@ -222,12 +222,11 @@ class SqliteWriter::Impl {
     Ps start = r.t_start, end = r.t_end;
     if (!filter_.cut(start, end)) return;
 
-    const bool queue = r.kind == OpKind::ipcq;
     const bool placed = r.kind == OpKind::memory && r.name != OpName::fetch && r.name != OpName::store;
     ++records_;
     events_.add({r.t_start, r.t_end, work_row(r), static_cast<std::int64_t>(r.number), some(command, command != 0),
                  some(r.tile_m, r.tile_m >= 0), some(r.tile_n, r.tile_n >= 0), some(r.tile_k, r.tile_k >= 0),
-                 some(r.address, placed), some(r.t_ready, r.t_ready >= 0), some(r.message, queue)});
+                 some(r.address, placed), some(r.t_ready, r.t_ready >= 0), some(r.message, r.has_message())});
     if (records_ % kBatch == 0) run("COMMIT; BEGIN");
   }
 

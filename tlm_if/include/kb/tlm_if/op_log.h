@@ -60,13 +60,16 @@ struct OpRecord {
   std::int64_t m = 0, k = 0, n = 0;  // sizes of the tile step; m x n for tile-wise math
   std::uint64_t elements = 0;
   Ps path_ps = 0;               // uncontended time of the same operation, for bounds
-  std::uint64_t message = 0;    // ipcq: message number within (receiver, direction)
+  std::uint64_t message = 0;    // send, recv: message number within (receiver, direction)
   std::uint32_t peer = kNoPe;   // ipcq: rank of the other PE
   Direction arrives = Direction::N;  // ipcq: the queue's direction as the receiver names it
   // launch, command: block choice of the planner
   std::uint32_t block_m = 0, block_n = 0;
   bool m_outer = true;
   std::uint64_t plan_bytes = 0; // bytes the plan moves to and from memory
+
+  /// Whether `message` says anything: a slot does not tell which message it is part of.
+  bool has_message() const { return name == OpName::send || name == OpName::recv; }
 };
 
 /// Observer of the event stream. Calls come in the final order: (t_end, kind, component, number).
