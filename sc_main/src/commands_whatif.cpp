@@ -38,6 +38,12 @@ std::string wider(const SystemConfig& c) {
   return fmt::format("[{}, {}, {}]", shape[0], shape[1], shape[2]);
 }
 
+std::vector<Setting> together(const std::vector<std::vector<Setting>>& parts) {
+  std::vector<Setting> all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
 std::vector<Remedy> remedies(const SystemConfig& c) {
   const auto& hbm = c.cube.hbm;
   const std::vector<Setting> channels{{"cube.hbm.pc_bw_gbs", twice(hbm.pc_bw_gbs)},
@@ -46,31 +52,21 @@ std::vector<Remedy> remedies(const SystemConfig& c) {
   const std::vector<Setting> dma_link{{"cube.noc.pe_dma_bw_gbs", twice(c.cube.noc.pe_dma_bw_gbs)}};
   const std::vector<Setting> mesh{{"cube.noc.link_bw_gbs", twice(c.cube.noc.link_bw_gbs)},
                                   {"cube.noc.router_overhead_ns", half(c.cube.noc.router_overhead_ns)}};
-  std::vector<Setting> memory_path;
-  for (const auto* part : {&channels, &controller, &dma_link, &mesh})
-    memory_path.insert(memory_path.end(), part->begin(), part->end());
   const auto& cost = c.pe.cost_model;
   const std::vector<Setting> mac{{"pe.gemm.mac_shape", wider(c)}, {"pe.gemm.overhead_ns", half(c.pe.gemm.overhead_ns)}};
-  // A machine in balance is bound by its MAC array and by what feeds it, and gains by neither alone.
-  std::vector<Setting> fed_mac = mac;
-  fed_mac.insert(fed_mac.end(), {{"pe.tcm.read_bw_gbs", twice(c.pe.tcm.read_bw_gbs)},
-                                 {"pe.tcm.write_bw_gbs", twice(c.pe.tcm.write_bw_gbs)},
-                                 {"pe.fetch_store.overhead_ns", half(c.pe.fetch_store.overhead_ns)}});
+  const std::vector<Setting> tcm_read{{"pe.tcm.read_bw_gbs", twice(c.pe.tcm.read_bw_gbs)}};
+  const std::vector<Setting> tcm_write{{"pe.tcm.write_bw_gbs", twice(c.pe.tcm.write_bw_gbs)}};
+  const std::vector<Setting> fetch_store{{"pe.fetch_store.overhead_ns", half(c.pe.fetch_store.overhead_ns)}};
   std::vector<Remedy> list{
       {"engine", "MAC array", mac},
-      {"engine", "MAC array and TCM (these three)", fed_mac},
+      // A machine in balance is bound by its MAC array and by what feeds it, and gains by neither alone.
+      {"engine", "MAC array and TCM (these three)", together({mac, tcm_read, tcm_write, fetch_store})},
       {"engine",
        "vector unit",
        {{"pe.math.vector_width", std::to_string(2 * c.pe.math.vector_width)},
         {"pe.math.overhead_ns", half(c.pe.math.overhead_ns)}}},
-      {"engine",
-       "TCM read channel (fetch)",
-       {{"pe.tcm.read_bw_gbs", twice(c.pe.tcm.read_bw_gbs)},
-        {"pe.fetch_store.overhead_ns", half(c.pe.fetch_store.overhead_ns)}}},
-      {"engine",
-       "TCM write channel (store)",
-       {{"pe.tcm.write_bw_gbs", twice(c.pe.tcm.write_bw_gbs)},
-        {"pe.fetch_store.overhead_ns", half(c.pe.fetch_store.overhead_ns)}}},
+      {"engine", "TCM read channel (fetch)", together({tcm_read, fetch_store})},
+      {"engine", "TCM write channel (store)", together({tcm_write, fetch_store})},
       {"engine", "DMA overhead", {{"pe.dma.overhead_ns", half(c.pe.dma.overhead_ns)}}},
       {"engine", "scheduler overhead", {{"pe.scheduler.overhead_ns", half(c.pe.scheduler.overhead_ns)}}},
       {"dispatch",
@@ -82,7 +78,7 @@ std::vector<Remedy> remedies(const SystemConfig& c) {
       {"links", "HBM controller links", controller},
       {"links", "PE DMA links", dma_link},
       {"links", "mesh links", mesh},
-      {"links", "whole path to memory (these four)", memory_path},
+      {"links", "whole path to memory (these four)", together({channels, controller, dma_link, mesh})},
       {"capacity", "DMA transfers in flight", {{"pe.dma.outstanding", std::to_string(2 * c.pe.dma.outstanding)}}},
       {"capacity", "tile buffers", {{"pe.scheduler.tile_buffers", std::to_string(2 * c.pe.scheduler.tile_buffers)}}},
       {"capacity",

@@ -158,7 +158,7 @@ Json map_of(const SystemConfig& config, const std::string& links_text, double ti
       const Point q = layout.place(to);
       const double dx = q.x - p.x, dy = q.y - p.y, length = std::max(1e-9, std::hypot(dx, dy));
       const double sx = -dy / length * kAside, sy = dx / length * kAside;
-      const std::string name = n.name + "->" + to.name.substr(5);
+      const std::string name = link_name(n.name, to.name);
       const Use u = use_of(name);
       lines.push_back({rounded(p.x + sx), rounded(p.y + sy), rounded(q.x + sx), rounded(q.y + sy), rounded(u.use), name,
                        u.bytes, port.bw_gbs});

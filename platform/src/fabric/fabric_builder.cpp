@@ -461,7 +461,7 @@ std::vector<LinkStats> Fabric::link_stats() const {
     const TopologyNode& node = impl_->topology.node(n);
     for (std::uint32_t p = 0; p < node.ports.size(); ++p) {
       LinkStats s;
-      s.name = node.name + "->" + impl_->topology.node(node.ports[p].peer).name.substr(5);
+      s.name = link_name(node.name, impl_->topology.node(node.ports[p].peer).name);
       s.bw_gbs = node.ports[p].bw_gbs;
       const LinkCounters& c = impl_->nodes[n]->counters(p);
       s.bytes = c.bytes;

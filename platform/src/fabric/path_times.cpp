@@ -45,7 +45,7 @@ class Path {
       there_[j] = left + hop.prop;
     }
     const std::string& from = topology_.node(hop.node).name;
-    narrow(hop.bw_gbs, from + "->" + topology_.node(hop.next).name.substr(5));
+    narrow(hop.bw_gbs, link_name(from, topology_.node(hop.next).name));
     arrived(PathTime::Part::data, from);
   }
   void end(const Route& route) {

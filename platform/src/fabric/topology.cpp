@@ -9,6 +9,10 @@ namespace kb {
 
 char letter_of(Side side) { return "nsew"[static_cast<std::size_t>(side)]; }
 
+std::string link_name(const std::string& from, const std::string& to) {
+  return from + "->" + to.substr(std::string("tray.").size());
+}
+
 namespace {
 
 bool has(const std::vector<std::string>& names, const std::string& name) {

@@ -1,6 +1,7 @@
 #include <kb/platform/recording.h>
 
 #include <kb/modules/fabric/context.h>
+#include <kb/platform/routing.h>
 #include <kb/platform/transfer_splitter.h>
 #include <kb/tlm_if/errors.h>
 #include <kb/traces/op_log_writer.h>
@@ -76,7 +77,7 @@ struct Recording::Impl : OpSink, LinkObserver {
       part.component = nodes[p.node];
       part.fixed = p.fixed;
       if (p.hop != nullptr) {
-        part.link = nodes[p.node] + "->" + nodes[p.hop->next].substr(5);  // as links.csv names it
+        part.link = link_name(nodes[p.node], nodes[p.hop->next]);
         part.gb_per_s = p.hop->bw_gbs;
       }
       path.parts.push_back(std::move(part));

@@ -59,6 +59,9 @@ struct TopologyNode {
   std::vector<TopologyPort> ports;
 };
 
+/// Name of the link between two components, as reports and traces have it: "tray.sip0.cube3.pe1->sip0.cube3.r0c1".
+std::string link_name(const std::string& from, const std::string& to);
+
 /// Components and links. Node and port numbers follow the configuration only.
 class Topology {
  public:
